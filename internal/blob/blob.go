@@ -1,0 +1,57 @@
+// Package blob is the contract for large immutable things: artifacts,
+// checkpoints, uploads, outputs too long for the log.
+//
+// A blob appears under its key whole or not at all, and survives loss of
+// power once Put has returned. Package blobtest proves an implementation.
+package blob
+
+import (
+	"context"
+	"io"
+	"regexp"
+
+	"github.com/glovebox-dev/glovebox"
+)
+
+// Store keeps blobs.
+type Store interface {
+	// Put stores what r holds until its end under key, replacing what was
+	// there. On error, also one of r, nothing changed. limit bounds the size
+	// in bytes: more is CodeTooLarge.
+	Put(ctx context.Context, key string, r io.Reader, limit int64) (Info, error)
+
+	// Open returns a blob for reading, CodeNotFound if there is none.
+	Open(ctx context.Context, key string) (Reader, error)
+
+	// DeletePrefix removes all blobs whose key starts with prefix, which ends
+	// with a slash. None is no error.
+	DeletePrefix(ctx context.Context, prefix string) error
+}
+
+// Info describes a stored blob.
+type Info struct {
+	Key    string
+	Size   int64  // bytes
+	SHA256 string // in hex
+}
+
+// Reader reads a blob, from any place in it.
+type Reader interface {
+	io.ReadSeekCloser
+	Size() int64
+}
+
+// keyPattern is what all backends can store: at most eight segments that are
+// portable file names.
+var keyPattern = regexp.MustCompile(`^[0-9A-Za-z_-][0-9A-Za-z._-]{0,99}(/[0-9A-Za-z_-][0-9A-Za-z._-]{0,99}){0,7}$`)
+
+// CheckKey returns an error if key is not a valid one.
+func CheckKey(key string) error {
+	if !keyPattern.MatchString(key) {
+		return glovebox.Invalid("key", "use at most eight segments of letters, digits, '.', '_' and '-'", "%q is not a blob key", key)
+	}
+	return nil
+}
+
+// JobPrefix is the prefix of all blobs of a job.
+func JobPrefix(jobID string) string { return "jobs/" + jobID + "/" }

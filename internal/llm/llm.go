@@ -1,0 +1,136 @@
+// Package llm is the contract for language models.
+package llm
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/glovebox-dev/glovebox"
+)
+
+// Model is a language model behind some provider's API.
+type Model interface {
+	// Stream sends a request and returns the whole answer. While it arrives,
+	// delta (if not nil) is called with each piece, from one goroutine. The
+	// error is an *Error. A cancelled ctx ends the call at once. Stream does not retry.
+	Stream(ctx context.Context, r *Request, delta func(glovebox.ModelDelta)) (*Response, error)
+}
+
+// Request is one call of a model. The same Request gives the same bytes on
+// the wire.
+type Request struct {
+	System    string             `json:"system"`
+	Tools     []ToolSpec         `json:"tools,omitempty"`
+	Messages  []glovebox.Message `json:"messages"`
+	MaxOutput int64              `json:"max_output"`          // tokens, reasoning included
+	CacheKey  string             `json:"cache_key,omitempty"` // one a job: lets the provider route to its cache
+
+	// CacheMarks are indexes of Messages after which the prefix should be
+	// cached, where the provider needs to be told (at most 3, ascending).
+	CacheMarks []int `json:"cache_marks,omitempty"`
+}
+
+// ToolSpec declares a tool to a model.
+type ToolSpec struct {
+	Name        string          `json:"name"`
+	Description string          `json:"description"`
+	Schema      json.RawMessage `json:"schema"` // JSON Schema of the input, an object
+}
+
+// Response is a whole answer.
+type Response struct {
+	Message    glovebox.Message // of RoleAssistant; at least one block
+	StopReason StopReason
+	Usage      glovebox.Usage // CostMicros computed from Info's prices
+	First      time.Duration  // to the first piece
+}
+
+// StopReason says why the model stopped writing.
+type StopReason string
+
+// The reasons.
+const (
+	StopEnd       StopReason = "end"        // it is done speaking
+	StopToolUse   StopReason = "tool_use"   // it wants tools run
+	StopMaxOutput StopReason = "max_output" // MaxOutput was reached; the message is cut
+	StopRefusal   StopReason = "refusal"    // it, or a filter, declined
+)
+
+// Info is what is constant about a model. It is data: see models.go.
+type Info struct {
+	Provider  string // "anthropic", "openai", "gemini", "chat", "replay"
+	Name      string
+	Window    int64 // tokens, input and output together
+	MaxOutput int64 // tokens
+	Images    bool  // accepts images
+
+	// Prices, in millionths of a US dollar for a million tokens (so 3_000_000
+	// is $3 per million tokens). Priced is false if they are unknown.
+	Priced                          bool
+	InputPrice, OutputPrice         int64
+	CacheReadPrice, CacheWritePrice int64
+}
+
+// Cost returns what u costs in millionths of a US dollar, rounded up.
+func (i Info) Cost(u glovebox.Usage) int64 {
+	if !i.Priced {
+		return 0
+	}
+	total := u.Input*i.InputPrice + u.Output*i.OutputPrice + u.CacheRead*i.CacheReadPrice + u.CacheWrite*i.CacheWritePrice
+	return (total + 999_999) / 1_000_000
+}
+
+// Kind says what went wrong with a call, and so whether repeating it can help.
+type Kind string
+
+// The kinds.
+const (
+	KindRateLimited    Kind = "rate_limited"     // wait, then repeat
+	KindOverloaded     Kind = "overloaded"       // also 5xx; wait, then repeat
+	KindNetwork        Kind = "network"          // no connection, or it broke; repeat
+	KindStalled        Kind = "stalled"          // nothing came for too long; repeat
+	KindTruncated      Kind = "truncated"        // the stream ended before the answer did; repeat
+	KindMalformed      Kind = "malformed"        // what came is not the provider's format; repeat
+	KindContextTooLong Kind = "context_too_long" // the request must shrink
+	KindInvalid        Kind = "invalid"          // the provider refuses the request
+	KindAuth           Kind = "auth"             // no key, a wrong one, or no right to the model
+	KindQuota          Kind = "quota"            // the account is out of money
+	KindCancelled      Kind = "cancelled"        // ctx ended
+	KindExhausted      Kind = "exhausted"        // a replay has no further turn
+)
+
+// Retryable reports whether the same request may succeed later.
+func (k Kind) Retryable() bool {
+	switch k {
+	case KindRateLimited, KindOverloaded, KindNetwork, KindStalled, KindTruncated, KindMalformed:
+		return true
+	}
+	return false
+}
+
+// Error is a call that gave no answer.
+type Error struct {
+	Kind       Kind
+	Status     int            // of HTTP; 0 if there was none
+	Msg        string         // what the provider said; never contains a key
+	RetryAfter time.Duration  // as the provider asked; 0 if it did not
+	Usage      glovebox.Usage // what it cost nevertheless, where known
+	Err        error
+}
+
+// Error returns kind, status and message.
+func (e *Error) Error() string {
+	s := "model: " + string(e.Kind)
+	if e.Status != 0 {
+		s += fmt.Sprintf(" (HTTP %d)", e.Status)
+	}
+	if e.Msg != "" {
+		s += ": " + e.Msg
+	}
+	return s
+}
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Err }

@@ -1,0 +1,71 @@
+// Package sandbox is the contract for isolated machines.
+//
+// A driver delivers a machine in which the guest daemon runs, and a byte
+// stream to that daemon. Commands, files and ports inside are the guest's
+// business. Package sandboxtest proves a driver.
+//
+// The caller chooses the id of a sandbox and a driver returns no handle, so
+// that after a crash another Driver in another process finds the sandboxes
+// of the first with List and talks to them with Dial.
+package sandbox
+
+import (
+	"context"
+	"net"
+	"time"
+
+	"github.com/glovebox-dev/glovebox"
+)
+
+// ID names a sandbox. It has the form of [glovebox.NewID].
+type ID string
+
+// Driver makes sandboxes of one kind. All methods may be called from many
+// goroutines and processes at once.
+type Driver interface {
+	// Create makes a sandbox and returns when Dial will reach its guest. On
+	// error, also on a cancelled ctx, nothing remains of it. A sandbox with
+	// that id already: CodeConflict. A missing image: CodeUnavailable with
+	// the command that builds it as hint.
+	Create(ctx context.Context, s Spec) error
+
+	// Dial returns a new stream to the guest daemon, which serves any number
+	// of them, one after another or at once. CodeNotFound if there is no such
+	// sandbox or it has ended.
+	Dial(ctx context.Context, id ID) (net.Conn, error)
+
+	// List returns every sandbox of this driver's state directory, also ended
+	// ones that were not destroyed, sorted by id.
+	List(ctx context.Context) ([]Info, error)
+
+	// Destroy ends a sandbox and removes all that belongs to it: processes,
+	// mounts, cgroups, files. An unknown id is no error.
+	Destroy(ctx context.Context, id ID) error
+}
+
+// Spec says what sandbox to make.
+type Spec struct {
+	ID     ID
+	Image  string            // the path or reference of the image, in the driver's terms; empty for its default
+	Limits glovebox.Limits   // MemoryBytes, CPUMillis, Processes, DiskBytes; the others are ignored
+	Labels map[string]string // kept and returned by List; at most 16, of at most 256 bytes
+}
+
+// State is whether a sandbox still runs.
+type State string
+
+// The states.
+const (
+	Running State = "running"
+	Ended   State = "ended"
+)
+
+// Info describes a sandbox.
+type Info struct {
+	ID        ID
+	State     State
+	Cause     string // why it ended, where known, e.g. "killed: out of memory"
+	Labels    map[string]string
+	CreatedAt time.Time
+	Enforced  map[string]string // field of Limits -> what enforces it; fields that nothing enforces are absent
+}

@@ -1,0 +1,80 @@
+// Package tool holds what the model may call, one tool a file with its
+// prompt beside it (shell.go, shell.md).
+//
+// A Tool is data. Its Run acts in the sandbox and returns what the model and
+// the user see; what it wants of the loop beyond that (a plan, a question, an
+// end) it returns as data too. A tool never returns an error for something
+// that the model can put right: that is a Result with IsError.
+package tool
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/glovebox-dev/glovebox"
+	"github.com/glovebox-dev/glovebox/internal/guest"
+)
+
+// Tool is one thing that the model may call.
+type Tool struct {
+	Name        string
+	Description string          // its prompt
+	Schema      json.RawMessage // JSON Schema of the input
+
+	// Run acts. Its error means that the tool itself could not work (the
+	// sandbox is gone, ctx ended): the outcome is unknown.
+	Run func(ctx context.Context, env *Env, input json.RawMessage) (Result, error)
+}
+
+// Env is what a call may use.
+type Env struct {
+	Guest  *guest.Client
+	CallID string
+	Job    *glovebox.Job // its state before the call; not to be changed
+
+	// Output shows a piece of output to those who watch, at once. It may be nil.
+	Output func(text string)
+
+	// Save keeps a large output outside the log and returns its handle.
+	Save func(ctx context.Context, data []byte) (handle string, err error)
+}
+
+// Result is what a call came to.
+type Result struct {
+	Content []glovebox.Block // text and images; Text longer than OutputBound is cut by the loop
+	IsError bool
+	Blob    string // handle of the whole output where Content is cut already
+
+	// At most one of these is set.
+	Plan   []glovebox.PlanStep
+	Ask    *Ask
+	Finish *Finish
+}
+
+// OutputBound is how many bytes of text a result may have in the log. More
+// is kept as a blob and cut in the middle.
+const OutputBound = 16 << 10
+
+// Ask makes the job wait for the user. The answer becomes the call's result.
+type Ask struct {
+	Question string
+	Timeout  time.Duration
+}
+
+// Finish ends the job if the proofs pass.
+type Finish struct {
+	Summary  string
+	HowToRun string
+	Proofs   []string // commands that exit with 0 in the workspace if the project works
+}
+
+// TextResult returns a result of one text block.
+func TextResult(s string) Result { return Result{Content: []glovebox.Block{glovebox.Text(s)}} }
+
+// ErrorResult returns a result that tells the model what it did wrong.
+func ErrorResult(s string) Result {
+	r := TextResult(s)
+	r.IsError = true
+	return r
+}
