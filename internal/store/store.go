@@ -27,7 +27,7 @@ import (
 // Store is all of the contract. Code that needs less asks for less.
 type Store interface {
 	Jobs
-	Control
+	Signals
 	Queue
 	Log
 	Tokens
@@ -79,26 +79,18 @@ type JobPage struct {
 	Cursor string // for the next page; empty after the last
 }
 
-// Control is how people reach a job that a worker may be running.
-type Control interface {
-	// Send leaves a message for the job's worker. To a pending job the store
-	// applies it at once. CodeConflict if the job is terminal, but for a
-	// MessageLimits to a job that failed at a soft limit: that appends
-	// LimitsRaised and Resumed, and the job is pending again.
-	Send(ctx context.Context, tenant, id string, m Message) error
+// Signals is how people reach a job that a worker may be running.
+type Signals interface {
+	// SendSignal leaves a signal for the job's worker. To a pending job the
+	// store applies it at once, as the events that it leads to. CodeConflict
+	// if the job is terminal, but for new limits to a job that failed at a
+	// soft limit: that appends LimitsRaised and Resumed, and the job is
+	// pending again.
+	SendSignal(ctx context.Context, tenant, id string, s glovebox.Signal) error
 
-	// Inbox returns the messages to a job that wait to be consumed, oldest
-	// first. Appending the events that a message leads to consumes it.
-	Inbox(ctx context.Context, id string) ([]Message, error)
-}
-
-// Message is what a person wants of a job. Exactly one of the last three is set.
-type Message struct {
-	ID     int64 // set by the store; grows
-	Time   time.Time
-	Text   string           // said to the agent; at most 64 KiB
-	Cancel bool             // end the job
-	Limits *glovebox.Limits // the new limits, complete
+	// PendingSignals returns the signals to a job that wait to be consumed,
+	// oldest first. Appending the events that a signal leads to consumes it.
+	PendingSignals(ctx context.Context, id string) ([]glovebox.Signal, error)
 }
 
 // Queue hands jobs to workers.
@@ -116,7 +108,7 @@ type Queue interface {
 	Release(ctx context.Context, l Lease, reason string) error
 
 	// Wake returns a channel that receives after something became claimable
-	// or a message was sent, by any process. Spurious wake-ups happen. It is
+	// or a signal was sent, by any process. Spurious wake-ups happen. It is
 	// closed when ctx ends.
 	Wake(ctx context.Context) <-chan struct{}
 }
@@ -132,7 +124,7 @@ type Lease struct {
 // Log is the events of jobs.
 type Log interface {
 	// Append numbers events and appends them, all or none, updates the job's
-	// state and consumes messages of the inbox by id. CodeFenced if the lease
+	// state and consumes signals by id. CodeFenced if the lease
 	// is not the job's current one. After a Finished event the lease is over.
 	// It returns the job's new state.
 	Append(ctx context.Context, l Lease, events []glovebox.Event, consume ...int64) (*glovebox.Job, error)
