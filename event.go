@@ -146,8 +146,9 @@ type ModelFailed struct {
 
 // ModelDelta is a piece of an answer as it arrives.
 type ModelDelta struct {
-	Type BlockType `json:"type"` // text, reasoning or tool_use
-	Text string    `json:"text"`
+	Type BlockType `json:"type"`           // text, reasoning or tool_use
+	Text string    `json:"text"`           // of a tool_use: a piece of its input, as written
+	Name string    `json:"name,omitempty"` // the tool, in the first piece of a tool_use
 }
 
 // ToolStarted is recorded before a tool acts. One without a ToolFinished has

@@ -30,6 +30,12 @@ type Request struct {
 	// CacheMarks are indexes of Messages after which the prefix should be
 	// cached, where the provider needs to be told (at most 3, ascending).
 	CacheMarks []int `json:"cache_marks,omitempty"`
+
+	// Step is how many calls of the model the job has had answered, and
+	// Attempt is 1 for the first try of a call and grows with each repetition.
+	// Nothing of them is sent: a replay finds its place by them.
+	Step    int64 `json:"-"`
+	Attempt int64 `json:"-"`
 }
 
 // ToolSpec declares a tool to a model.
