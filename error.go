@@ -29,6 +29,7 @@ type Error struct {
 	Code  Code
 	Op    string // what was attempted, e.g. "create sandbox"; may be empty
 	Field string // the input at fault, e.g. "limits.steps"; may be empty
+	Value string // the value at fault, at most 100 bytes of it; may be empty, and is for secrets
 	Msg   string // what is wrong, with the value that is wrong
 	Hint  string // what to do about it; may be empty
 	Err   error  // the cause; may be nil
@@ -73,6 +74,12 @@ func Errorf(code Code, format string, args ...any) *Error {
 // Invalid returns a [CodeInvalid] error about one field of an input.
 func Invalid(field, hint, format string, args ...any) *Error {
 	return &Error{Code: CodeInvalid, Field: field, Msg: fmt.Sprintf(format, args...), Hint: hint}
+}
+
+// WithValue sets the value at fault, clipped, and returns e.
+func (e *Error) WithValue(v any) *Error {
+	e.Value = clip(fmt.Sprint(v), 100)
+	return e
 }
 
 // CodeOf returns the code of the first [Error] in err's chain, CodeInternal

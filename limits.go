@@ -61,7 +61,7 @@ func (l Limits) Validate() error {
 		v := *b.get(&l)
 		if v != 0 && (v < b.min || v > b.max) {
 			return Invalid("limits."+b.field, fmt.Sprintf("give a whole number from %d to %d, or leave it out for the default", b.min, b.max),
-				"%d is out of range", v)
+				"%d is out of range", v).WithValue(v)
 		}
 	}
 	return nil

@@ -27,5 +27,5 @@ func (p *Problem) Err() *Error {
 	if p.Instance != "" {
 		msg += " [" + p.Instance + "]"
 	}
-	return &Error{Code: code, Field: p.Field, Msg: msg, Hint: p.Hint}
+	return &Error{Code: code, Field: p.Field, Value: p.Value, Msg: msg, Hint: p.Hint}
 }

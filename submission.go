@@ -58,7 +58,7 @@ func (s *Submission) Validate() error {
 		return err
 	}
 	if len(s.Model) > MaxModelName || !utf8.ValidString(s.Model) {
-		return Invalid("model", fmt.Sprintf("name it as provider:model, in at most %d bytes", MaxModelName), "a name of %d bytes", len(s.Model))
+		return Invalid("model", fmt.Sprintf("name it as provider:model, in at most %d bytes", MaxModelName), "a name of %d bytes", len(s.Model)).WithValue(s.Model)
 	}
 	if err := s.Limits.Validate(); err != nil {
 		return err
@@ -90,7 +90,7 @@ func ValidateTask(task string) error {
 	case strings.IndexByte(task, 0) >= 0:
 		return Invalid("task", "remove it: tasks are text", "byte %d is NUL", strings.IndexByte(task, 0))
 	case strings.TrimSpace(task) == "":
-		return Invalid("task", hint, "the task is blank: %q", clip(task, 20))
+		return Invalid("task", hint, "the task is blank: %q", clip(task, 20)).WithValue(task)
 	}
 	return nil
 }
@@ -119,18 +119,18 @@ func (e Egress) Validate() error {
 	case EgressDefault, EgressNone:
 		if len(e.Allow) > 0 {
 			return Invalid("egress.allow", "set egress.mode to \"only\" or \"extend\", or leave the rules out",
-				"%d rules with egress.mode %q", len(e.Allow), e.Mode)
+				"%d rules with egress.mode %q", len(e.Allow), e.Mode).WithValue(len(e.Allow))
 		}
 	case EgressOnly, EgressExtend:
 	default:
-		return Invalid("egress.mode", `give "none", "only" or "extend", or leave it out for the server's default`, "%q is not a mode", clip(string(e.Mode), 40))
+		return Invalid("egress.mode", `give "none", "only" or "extend", or leave it out for the server's default`, "%q is not a mode", clip(string(e.Mode), 40)).WithValue(e.Mode)
 	}
 	if len(e.Allow) > MaxEgressRules {
-		return Invalid("egress.allow", fmt.Sprintf("give at most %d; a suffix rule such as \".example.org\" stands for many hosts", MaxEgressRules), "%d rules", len(e.Allow))
+		return Invalid("egress.allow", fmt.Sprintf("give at most %d; a suffix rule such as \".example.org\" stands for many hosts", MaxEgressRules), "%d rules", len(e.Allow)).WithValue(len(e.Allow))
 	}
 	for i, r := range e.Allow {
 		if r == "" || len(r) > MaxEgressRule || !utf8.ValidString(r) {
-			return Invalid(fmt.Sprintf("egress.allow[%d]", i), `give "host", "host:port", ".suffix" or ".suffix:port"`, "%q is not a rule", clip(r, 60))
+			return Invalid(fmt.Sprintf("egress.allow[%d]", i), `give "host", "host:port", ".suffix" or ".suffix:port"`, "%q is not a rule", clip(r, 60)).WithValue(r)
 		}
 	}
 	return nil
@@ -143,14 +143,14 @@ var (
 
 func validateMetadata(m map[string]string) error {
 	if len(m) > MaxMetadata {
-		return Invalid("metadata", fmt.Sprintf("give at most %d", MaxMetadata), "%d entries", len(m))
+		return Invalid("metadata", fmt.Sprintf("give at most %d", MaxMetadata), "%d entries", len(m)).WithValue(len(m))
 	}
 	for k, v := range m {
 		if !metadataKey.MatchString(k) {
-			return Invalid("metadata", "keys are 1 to 64 characters of A-Z, a-z, 0-9, '.', '_' and '-'", "%q is not a key", clip(k, 80))
+			return Invalid("metadata", "keys are 1 to 64 characters of A-Z, a-z, 0-9, '.', '_' and '-'", "%q is not a key", clip(k, 80)).WithValue(k)
 		}
 		if len(v) > MaxMetadataValue || !utf8.ValidString(v) || strings.IndexByte(v, 0) >= 0 {
-			return Invalid("metadata."+k, fmt.Sprintf("give at most %d bytes of UTF-8 without NUL", MaxMetadataValue), "%q is not acceptable", clip(v, 40))
+			return Invalid("metadata."+k, fmt.Sprintf("give at most %d bytes of UTF-8 without NUL", MaxMetadataValue), "%q is not acceptable", clip(v, 40)).WithValue(v)
 		}
 	}
 	return nil
@@ -164,14 +164,14 @@ func (s *Source) Validate() error {
 	}
 	u, err := url.Parse(s.GitURL)
 	if err != nil || len(s.GitURL) > MaxGitURL || u.Host == "" || (u.Scheme != "https" && u.Scheme != "http") || strings.ContainsAny(s.GitURL, " \t\r\n") {
-		return Invalid("files.git_url", hint, "%q is not an http or https URL", clip(s.GitURL, 100))
+		return Invalid("files.git_url", hint, "%q is not an http or https URL", clip(s.GitURL, 100)).WithValue(s.GitURL)
 	}
 	if u.User != nil {
 		// The value is not repeated: it holds a password.
 		return Invalid("files.git_url", "remove user name and password: no credential may enter a sandbox; send private code as an archive", "the URL holds credentials")
 	}
 	if s.GitRef != "" && (len(s.GitRef) > MaxGitRef || !gitRef.MatchString(s.GitRef) || strings.Contains(s.GitRef, "..")) {
-		return Invalid("files.git_ref", "give the name of a branch or tag, or a commit", "%q is not a ref", clip(s.GitRef, 60))
+		return Invalid("files.git_ref", "give the name of a branch or tag, or a commit", "%q is not a ref", clip(s.GitRef, 60)).WithValue(s.GitRef)
 	}
 	return nil
 }
