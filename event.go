@@ -43,6 +43,7 @@ const (
 	EventEgress         EventType = "egress.attempted" // EgressAttempted
 	EventVerified       EventType = "project.verified" // Verified
 	EventArtifact       EventType = "artifact.saved"   // ArtifactSaved
+	EventTrimmed        EventType = "memory.trimmed"   // Trimmed
 )
 
 // Created is the first event of every job.
@@ -233,6 +234,13 @@ type Verified struct {
 // ArtifactSaved says that the project can be downloaded.
 type ArtifactSaved struct {
 	Artifact Artifact `json:"artifact"`
+}
+
+// Trimmed says that from here on the request to the model shows old results
+// of tools by their first and last lines, to make room.
+type Trimmed struct {
+	Through int64 `json:"through"` // results recorded in events up to this number
+	Over    int64 `json:"over"`    // and longer than this many bytes
 }
 
 // NewEvent returns an unnumbered event with data encoded as JSON. It panics

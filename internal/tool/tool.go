@@ -10,6 +10,7 @@ package tool
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"time"
 
 	"github.com/glovebox-dev/glovebox"
@@ -21,6 +22,9 @@ type Tool struct {
 	Name        string
 	Description string          // its prompt
 	Schema      json.RawMessage // JSON Schema of the input
+
+	ReadOnly bool // it never changes the workspace: no checkpoint is needed after it
+	Yields   bool // its Run heeds ErrYield; the context of other tools is never cancelled with it
 
 	// Run acts. Its error means that the tool itself could not work (the
 	// sandbox is gone, ctx ended): the outcome is unknown.
@@ -38,7 +42,19 @@ type Env struct {
 
 	// Save keeps a large output outside the log and returns its handle.
 	Save func(ctx context.Context, data []byte) (handle string, err error)
+
+	// Load returns up to limit bytes of what Save kept, from offset on, and
+	// its whole size. It returns CodeNotFound for a handle that Save of this
+	// job did not return. It may be nil: then nothing can be read again.
+	Load func(ctx context.Context, handle string, offset, limit int64) (data []byte, size int64, err error)
 }
+
+// ErrYield is the cause with which a call's context is cancelled when someone
+// needs the loop at once but the call is not unwanted: the user said
+// something. A tool that waits for a process then leaves it running in the
+// background and returns a result that says so, within a few seconds. With
+// any other cause it returns an error.
+var ErrYield = errors.New("the call yields")
 
 // Result is what a call came to.
 type Result struct {
