@@ -1,0 +1,49 @@
+# make demo   installs what is missing, builds everything, runs one real job
+# make test   everything there is to test, set-up included
+# make bench  the figures of docs/BENCHMARKS.md
+# make        builds bin/glovebox
+
+export CGO_ENABLED = 0
+GVISOR  := $(shell go list -m -f '{{.Version}}' gvisor.dev/gvisor)
+VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+LDFLAGS := -s -w -X gvisor.dev/gvisor/runsc/version.version=$(GVISOR) -X main.version=$(VERSION)
+
+.PHONY: build demo test unit race lint bench image setup generate clean
+
+build:
+	go build -trimpath -ldflags '$(LDFLAGS)' -o bin/glovebox ./cmd/glovebox
+
+setup:
+	scripts/setup.sh run
+
+image: build
+	bin/glovebox image build
+
+demo: setup image
+	scripts/demo.sh
+
+test: test-setup image lint unit race
+
+test-setup:
+	scripts/setup.sh test
+
+unit:
+	go test -timeout 15m ./...
+
+# The race detector needs cgo. The packages that hold gVisor are left out: it
+# takes ten minutes to compile with the detector, and its users are tested above.
+race:
+	CGO_ENABLED=1 go test -race -timeout 15m $$(go list ./... | grep -v -e /gvisor -e /cmd/)
+
+lint:
+	go vet ./...
+	test -z "$$(gofmt -l $$(git ls-files '*.go'))"
+
+bench: image
+	scripts/bench.sh
+
+generate:
+	go generate ./...
+
+clean:
+	rm -rf bin out

@@ -1,0 +1,13 @@
+#!/bin/sh
+# Runs one real job in the terminal: a live model where one is configured, the
+# recorded conversation otherwise. The tools run for real in both cases.
+set -eu
+cd "$(dirname "$0")/.."
+
+out=out/todo-react
+if [ -z "${GLOVEBOX_MODEL:-}${ANTHROPIC_API_KEY:-}${OPENAI_API_KEY:-}${GEMINI_API_KEY:-}" ]; then
+	echo "No model is configured, so a recorded conversation plays the model's part;"
+	echo "every tool call in it is really run in the sandbox."
+	set -- --model "replay:$PWD/examples/todo-react/conversation.replay"
+fi
+exec bin/glovebox run "$@" --out "$out" "Build me a todo app in React"
