@@ -44,6 +44,8 @@ printf '127.0.0.1 localhost\n::1 localhost\n' >/etc/hosts
 : >/etc/resolv.conf
 echo glovebox >/etc/hostname
 
+# /tmp is mmdebstrap's and is not packed; the package lists go, since they age.
 apt-get clean
-rm -rf /var/lib/apt/lists/* /var/log/* /var/cache/debconf/*-old /tmp/* /etc/ssh/ssh_host_*
+find /var/lib/apt/lists -type f -delete
+rm -rf /var/log/* /var/cache/debconf/*-old /etc/ssh/ssh_host_*
 rm -f /etc/machine-id && : >/etc/machine-id
