@@ -71,12 +71,18 @@ type Info struct {
 	Window    int64 // tokens, input and output together
 	MaxOutput int64 // tokens
 	Images    bool  // accepts images
+	Reasoning bool  // reasons, and shows it when asked to
 
 	// Prices, in millionths of a US dollar for a million tokens (so 3_000_000
 	// is $3 per million tokens). Priced is false if they are unknown.
 	Priced                          bool
 	InputPrice, OutputPrice         int64
 	CacheReadPrice, CacheWritePrice int64
+
+	// A request of more than LongFrom tokens costs LongInput percent of the
+	// prices of input (cached or not) and LongOutput percent of that of
+	// output. LongFrom 0 means that the prices do not depend on the length.
+	LongFrom, LongInput, LongOutput int64
 }
 
 // Cost returns what u costs in millionths of a US dollar, rounded up.
@@ -84,8 +90,23 @@ func (i Info) Cost(u glovebox.Usage) int64 {
 	if !i.Priced {
 		return 0
 	}
-	total := u.Input*i.InputPrice + u.Output*i.OutputPrice + u.CacheRead*i.CacheReadPrice + u.CacheWrite*i.CacheWritePrice
-	return (total + 999_999) / 1_000_000
+	input := u.Input*i.InputPrice + u.CacheRead*i.CacheReadPrice + u.CacheWrite*i.CacheWritePrice
+	output := u.Output * i.OutputPrice
+	if i.LongFrom > 0 && u.Input+u.CacheRead+u.CacheWrite > i.LongFrom {
+		input = input * i.LongInput / 100
+		output = output * i.LongOutput / 100
+	}
+	return (input + output + 999_999) / 1_000_000
+}
+
+// MaxCost returns the most that a call can cost, in millionths of a US
+// dollar: input tokens that are all the dearest kind, and output tokens.
+func (i Info) MaxCost(input, output int64) int64 {
+	u := glovebox.Usage{Input: input, Output: output}
+	if i.CacheWritePrice > i.InputPrice {
+		u.Input, u.CacheWrite = 0, input
+	}
+	return i.Cost(u)
 }
 
 // Kind says what went wrong with a call, and so whether repeating it can help.

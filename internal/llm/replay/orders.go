@@ -56,11 +56,15 @@ func (p *parser) options(s string, set func(key, value string) bool) error {
 	return nil
 }
 
+// maxCount bounds every number of a file, so that no product of a price and
+// a number of tokens overflows.
+const maxCount = 1_000_000_000
+
 // count puts a whole number that is not negative into dst.
 func count(dst *int64, value string) bool {
 	n, err := strconv.ParseInt(value, 10, 64)
 	*dst = n
-	return err == nil && n >= 0 && n <= 1<<40
+	return err == nil && n >= 0 && n <= maxCount
 }
 
 // duration reads a time between nothing and an hour.
@@ -160,7 +164,7 @@ func (p *parser) fail(rest string) error {
 			ok = count(&n, value) && n >= 1 && n <= MaxTimes
 			f.Times = int(n)
 		case "pieces":
-			ok = count(&n, value) && n <= 1<<30
+			ok = count(&n, value) && n <= maxCount
 			f.Pieces = int(n)
 		}
 		return ok

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"strings"
+	"syscall"
 	"unicode/utf8"
 
 	"github.com/glovebox-dev/glovebox"
@@ -15,7 +16,7 @@ import (
 
 // Load reads a script from a regular file of at most [MaxFile] bytes.
 func Load(path string) (*Script, error) {
-	f, err := os.Open(path)
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe must not block
 	if err != nil {
 		return nil, openError(path, err)
 	}

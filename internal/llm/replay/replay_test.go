@@ -380,7 +380,7 @@ func drawTurn(t *rapid.T) Turn {
 		Title: rapid.StringMatching(`([a-z#=]+( [a-z]+)*)?`).Draw(t, "title"),
 		Stop:  rapid.SampledFrom([]llm.StopReason{"", llm.StopEnd, llm.StopRefusal}).Draw(t, "stop"),
 		Delay: time.Duration(rapid.Int64Range(0, int64(time.Hour)).Draw(t, "delay")),
-		Usage: glovebox.Usage{Input: rapid.Int64Range(0, 1<<40).Draw(t, "input"), CostMicros: rapid.Int64Range(0, 9).Draw(t, "cost")},
+		Usage: glovebox.Usage{Input: rapid.Int64Range(0, maxCount).Draw(t, "input"), CostMicros: rapid.Int64Range(0, 9).Draw(t, "cost")},
 	}
 	for range rapid.IntRange(1, 4).Draw(t, "blocks") {
 		switch rapid.IntRange(0, 2).Draw(t, "type") {
