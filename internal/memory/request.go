@@ -1,0 +1,57 @@
+package memory
+
+import (
+	"github.com/glovebox-dev/glovebox"
+	"github.com/glovebox-dev/glovebox/internal/llm"
+)
+
+// lookback is how many blocks of growth a cache mark may be away from the one
+// before. Providers look back twenty.
+const lookback = 15
+
+// Request returns the request that the events so far lead to, with the given
+// bound on the answer in tokens. Images are references to blobs. The caller
+// must not change it; later events don't change it either.
+func (b *Builder) Request(maxOutput int64) *llm.Request {
+	msgs := make([]glovebox.Message, 0, len(b.turns)+1)
+	for _, t := range b.turns {
+		msgs = append(msgs, t.msg)
+	}
+	msgs = append(msgs, b.open.turn().msg)
+	return &llm.Request{
+		System:     b.system,
+		Tools:      b.o.Tools,
+		Messages:   msgs,
+		MaxOutput:  maxOutput,
+		CacheKey:   b.job,
+		CacheMarks: cacheMarks(msgs),
+	}
+}
+
+// cacheMarks marks the end of the request, and the end of the request before,
+// which is where the provider's cache was written last; and the message
+// between the two where they are far apart.
+func cacheMarks(msgs []glovebox.Message) []int {
+	n := len(msgs)
+	if n < 3 {
+		return []int{n - 1}
+	}
+	if len(msgs[n-1].Blocks)+len(msgs[n-2].Blocks) > lookback {
+		return []int{n - 3, n - 2, n - 1}
+	}
+	return []int{n - 3, n - 1}
+}
+
+// Tokens returns how many tokens the model will read with the next request,
+// rather too many than too few: what the provider counted for the request
+// before, where it did, and an estimate of what came since.
+func (b *Builder) Tokens() int64 {
+	now := b.estimate()
+	if b.counted == 0 || now < b.countedAs {
+		return now
+	}
+	return b.counted + (now - b.countedAs)
+}
+
+// estimate counts the whole request, without regard to what the provider counted.
+func (b *Builder) estimate() int64 { return b.fixed + b.frozen + b.open.turn().tokens }
