@@ -1,0 +1,146 @@
+package gvisor
+
+import (
+	"fmt"
+	"os"
+	"runtime/metrics"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// bootEnv carries what the driver tells the sentry's process before gVisor's
+// own code runs in it: "gate,cause,limit". gate is the descriptor of a pipe
+// from which one byte is read first; cause that of a file for the reason why
+// the process ended itself; limit the bytes of memory above which it does,
+// 0 for none.
+const bootEnv = "GLOVEBOX_BOOT"
+
+// exitMemory is the exit status of a sentry that went over its memory limit:
+// what a shell shows for a process that the kernel's OOM killer ended.
+const exitMemory = 137
+
+// causeMemory is written to the cause file, with the limit.
+const causeMemory = "killed: out of memory (limit %d MiB)"
+
+// enterBoot prepares a process to be a sandbox's sentry.
+func enterBoot() {
+	var gate, cause int
+	var limit uint64
+	if _, err := fmt.Sscanf(os.Getenv(bootEnv), "%d,%d,%d", &gate, &cause, &limit); err != nil {
+		fatalBoot("its environment is malformed", err)
+	}
+	// gVisor executes our binary once more, to unmount /proc.
+	os.Unsetenv(bootEnv)
+
+	// The creator opens the gate once it has written down who we are and has
+	// put us into our cgroups. If it dies before, there would be no record of
+	// us: the pipe breaks and we end.
+	g := os.NewFile(uintptr(gate), "gate")
+	if n, err := g.Read(make([]byte, 1)); n != 1 {
+		fatalBoot("its creator is gone", err)
+	}
+	g.Close()
+
+	c := os.NewFile(uintptr(cause), "cause")
+	if limit == 0 {
+		c.Close()
+		return
+	}
+	w, err := newMemoryWatch(limit, c)
+	if err != nil {
+		fatalBoot("memory can't be watched", err)
+	}
+	go w.run()
+}
+
+func fatalBoot(msg string, err error) {
+	fmt.Fprintf(os.Stderr, "%s: %s: %v\n", argv0, msg, err)
+	os.Exit(128)
+}
+
+// memoryWatch ends the sentry's process when the sandbox uses more memory
+// than it may. It stands in for a memory cgroup where the user has none.
+//
+// The memory of applications is one memfd of the sentry, whose allocated
+// blocks the kernel counts exactly, and the sentry's own is its Go heap. Both
+// are read with calls that the sentry's seccomp filter allows. How soon it
+// looks again depends on how much is left, so that even what touches memory
+// as fast as it can is caught close to the limit.
+type memoryWatch struct {
+	limit uint64
+	cause *os.File
+	dev   uint64 // the device number of all memfds
+	heap  []metrics.Sample
+	fds   []int
+	round int
+}
+
+const (
+	watchFDs     = 300     // descriptors looked at for memfds; the sentry's are opened early
+	watchRescan  = 64      // rounds between looking for new ones
+	watchFastest = 4 << 30 // bytes a second that a sandbox is assumed to touch at most
+	watchMin     = 5 * time.Millisecond
+	watchMax     = 250 * time.Millisecond
+)
+
+func newMemoryWatch(limit uint64, cause *os.File) (*memoryWatch, error) {
+	fd, err := unix.MemfdCreate("glovebox-probe", unix.MFD_CLOEXEC)
+	if err != nil {
+		return nil, err
+	}
+	defer unix.Close(fd)
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return nil, err
+	}
+	return &memoryWatch{limit: limit, cause: cause, dev: st.Dev, heap: []metrics.Sample{
+		{Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"},
+	}}, nil
+}
+
+func (w *memoryWatch) run() {
+	for {
+		used := w.used()
+		if used > w.limit {
+			fmt.Fprintf(w.cause, causeMemory, w.limit>>20)
+			os.Exit(exitMemory)
+		}
+		time.Sleep(watchPause(w.limit - used))
+	}
+}
+
+// watchPause returns how long free bytes last at least.
+func watchPause(free uint64) time.Duration {
+	d := time.Duration(float64(free) / watchFastest * float64(time.Second))
+	return min(max(d, watchMin), watchMax)
+}
+
+// used returns the bytes that the sandbox and its sentry use.
+func (w *memoryWatch) used() uint64 {
+	if w.round%watchRescan == 0 || len(w.fds) == 0 {
+		w.fds = w.fds[:0]
+		for fd := 3; fd < watchFDs; fd++ {
+			if _, ok := w.blocks(fd); ok {
+				w.fds = append(w.fds, fd)
+			}
+		}
+	}
+	w.round++
+	var sum uint64
+	for _, fd := range w.fds {
+		n, _ := w.blocks(fd)
+		sum += n
+	}
+	metrics.Read(w.heap)
+	return sum + w.heap[0].Value.Uint64() - w.heap[1].Value.Uint64()
+}
+
+// blocks returns the bytes that a memfd holds.
+func (w *memoryWatch) blocks(fd int) (n uint64, ok bool) {
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil || uint64(st.Dev) != w.dev || st.Mode&unix.S_IFMT != unix.S_IFREG {
+		return 0, false
+	}
+	return uint64(st.Blocks) * 512, true
+}

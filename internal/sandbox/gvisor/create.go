@@ -1,0 +1,185 @@
+package gvisor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/glovebox-dev/glovebox"
+	"github.com/glovebox-dev/glovebox/internal/sandbox"
+)
+
+// createTimeout bounds a Create whose ctx has no earlier deadline: far more
+// than a loaded machine needs, since nothing in it waits for the sandbox.
+const createTimeout = time.Minute
+
+// Bounds of what a Spec may carry.
+const (
+	maxLabels     = 16
+	maxLabelBytes = 256
+)
+
+// Create implements [sandbox.Driver].
+func (d *Driver) Create(ctx context.Context, s sandbox.Spec) (err error) {
+	if err := d.check(&s); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, createTimeout)
+	defer cancel()
+	guest, err := d.guest()
+	if err != nil {
+		return err
+	}
+	dir := d.dir(s.ID)
+	if err := os.Mkdir(dir, 0o700); errors.Is(err, fs.ErrExist) {
+		return glovebox.Errorf(glovebox.CodeConflict, "sandbox %s exists", s.ID)
+	} else if err != nil {
+		return createError(err)
+	}
+	hold, err := lockDir(ctx, dir)
+	if err != nil || hold == nil { // someone's Destroy came between
+		os.Remove(dir)
+		return createError(errors.Join(err, ctx.Err()))
+	}
+	defer hold()
+
+	r := &record{ID: s.ID, CreatedAt: time.Now().UTC(), Labels: s.Labels, Limits: s.Limits, Image: s.Image}
+	if err := d.build(ctx, s, r, guest); err != nil {
+		// Not with ctx, which may be what ended it.
+		if rm := d.remove(s.ID, dir); rm != nil {
+			err = errors.Join(err, rm)
+		}
+		if cerr := context.Cause(ctx); cerr != nil {
+			return &glovebox.Error{Code: glovebox.CodeUnavailable, Op: "create sandbox", Msg: "it was given up", Err: cerr}
+		}
+		return createError(err)
+	}
+	return nil
+}
+
+// createError wraps what has no code yet.
+func createError(err error) error {
+	if e, ok := errors.AsType[*glovebox.Error](err); ok {
+		return e
+	}
+	return &glovebox.Error{Code: glovebox.CodeUnavailable, Op: "create sandbox",
+		Hint: "'glovebox doctor' tells what this machine lacks", Err: err}
+}
+
+// check fills in the default image and refuses what can't be made.
+func (d *Driver) check(s *sandbox.Spec) error {
+	if err := checkID(s.ID); err != nil {
+		return err
+	}
+	if len(s.Labels) > maxLabels {
+		return glovebox.Invalid("labels", fmt.Sprintf("give at most %d", maxLabels), "%d labels are too many", len(s.Labels))
+	}
+	for k, v := range s.Labels {
+		if len(k) > maxLabelBytes || len(v) > maxLabelBytes {
+			return glovebox.Invalid("labels", fmt.Sprintf("at most %d bytes", maxLabelBytes), "label %.40q is too long", k)
+		}
+	}
+	if err := s.Limits.Validate(); err != nil {
+		return err
+	}
+	if s.Image == "" {
+		s.Image = d.o.DefaultImage
+	}
+	if info, err := os.Stat(s.Image); err != nil || !info.Mode().IsRegular() {
+		return &glovebox.Error{Code: glovebox.CodeUnavailable, Op: "create sandbox",
+			Msg: fmt.Sprintf("there is no image at %q", s.Image), Hint: "make it with: glovebox image build", Err: err}
+	}
+	return nil
+}
+
+// build makes the sandbox in its directory, which it holds. What it leaves
+// on an error, remove removes: every step is written down before it is taken.
+func (d *Driver) build(ctx context.Context, s sandbox.Spec, r *record, guest string) error {
+	dir := d.dir(s.ID)
+	p := d.limits.plan(s.ID, s.Limits)
+	r.Enforced = p.enforced
+	for _, g := range p.groups {
+		r.Cgroups = append(r.Cgroups, g.dir)
+	}
+	if err := writeRecord(dir, r); err != nil {
+		return err
+	}
+	attr := procAttr()
+	for _, g := range p.groups {
+		if err := g.make(); err != nil {
+			return err
+		}
+	}
+	st, err := d.startSentry(s, p, guest, attr)
+	if err != nil {
+		return err
+	}
+	defer st.close()
+	go d.reap(s.ID, st)
+
+	if r.Process, err = processOf(st.cmd.Process.Pid); err != nil {
+		st.first.Close()
+		return err
+	}
+	err = func() error {
+		if err := writeRecord(dir, r); err != nil {
+			return err
+		}
+		for _, g := range p.groups {
+			if err := g.join(r.Process.PID); err != nil {
+				return err
+			}
+		}
+		if _, err := st.gate.Write([]byte{1}); err != nil {
+			return err
+		}
+		return d.boot(ctx, s, r, st)
+	}()
+	if err != nil {
+		st.first.Close()
+		return err
+	}
+	d.mu.Lock()
+	d.first[s.ID] = st.first
+	d.mu.Unlock()
+	return nil
+}
+
+// boot waits for the sentry and starts the guest.
+func (d *Driver) boot(ctx context.Context, s sandbox.Spec, r *record, st *sentry) error {
+	dir := d.dir(s.ID)
+	if err := st.awaitReady(ctx, dir); err != nil {
+		return err
+	}
+	c, err := connect(ctx, s.ID, dir)
+	if err != nil {
+		return err
+	}
+	defer c.close()
+	if err := c.start(); err != nil {
+		return err
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	r.Started = true
+	return writeRecord(dir, r)
+}
+
+// reap waits for a sandbox's process and writes down how it ended, if its
+// directory is still there.
+func (d *Driver) reap(id sandbox.ID, st *sentry) {
+	err := st.cmd.Wait()
+	how := "the guest ended"
+	if err != nil {
+		how = "the guest ended: " + err.Error()
+	}
+	os.WriteFile(filepath.Join(d.dir(id), exitFile), []byte(how), 0o600)
+	if c := d.takeFirst(id); c != nil {
+		c.Close()
+	}
+}

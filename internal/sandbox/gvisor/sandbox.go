@@ -1,0 +1,271 @@
+package gvisor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/glovebox-dev/glovebox"
+	"github.com/glovebox-dev/glovebox/internal/sandbox"
+)
+
+const (
+	// dialTimeout bounds a Dial whose ctx has no earlier deadline.
+	dialTimeout = 30 * time.Second
+
+	// killTimeout bounds how long Destroy waits for processes that were
+	// killed; only the kernel can hold them longer.
+	killTimeout = 20 * time.Second
+)
+
+// Dial implements [sandbox.Driver]. The first one in the process that made
+// the sandbox gets the stream that the guest was started with; others start
+// a connector inside.
+func (d *Driver) Dial(ctx context.Context, id sandbox.ID) (net.Conn, error) {
+	if err := checkID(id); err != nil {
+		return nil, notFound(id, "does not exist")
+	}
+	r, err := readRecord(d.dir(id))
+	if err != nil {
+		return nil, fmt.Errorf("dial sandbox %s: %w", id, err)
+	}
+	if r == nil || !r.Started {
+		return nil, notFound(id, "does not exist")
+	}
+	if !r.Process.alive() {
+		return nil, notFound(id, "has ended")
+	}
+	if c := d.takeFirst(id); c != nil {
+		return c, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+	defer cancel()
+	c, err := d.dial(ctx, id)
+	if err != nil {
+		if !r.Process.alive() {
+			return nil, notFound(id, "has ended")
+		}
+		if cerr := context.Cause(ctx); cerr != nil {
+			err = cerr
+		}
+		return nil, &glovebox.Error{Code: glovebox.CodeUnavailable, Op: "dial sandbox " + string(id), Err: err}
+	}
+	return c, nil
+}
+
+func (d *Driver) dial(ctx context.Context, id sandbox.ID) (net.Conn, error) {
+	ctl, err := connect(ctx, id, d.dir(id))
+	if err != nil {
+		return nil, err
+	}
+	defer ctl.close()
+	ours, theirs, err := socketPair()
+	if err != nil {
+		return nil, err
+	}
+	defer theirs.Close()
+	if err := ctl.execConnect(theirs); err != nil {
+		ours.Close()
+		return nil, err
+	}
+	return ours, nil
+}
+
+// List implements [sandbox.Driver]. What another process is making or
+// removing at this moment may be left out.
+func (d *Driver) List(ctx context.Context) ([]sandbox.Info, error) {
+	entries, err := os.ReadDir(d.sandboxes())
+	if err != nil {
+		return nil, fmt.Errorf("list sandboxes: %w", err)
+	}
+	out := make([]sandbox.Info, 0, len(entries))
+	for _, e := range entries {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		id := sandbox.ID(e.Name())
+		if checkID(id) != nil || !e.IsDir() {
+			continue
+		}
+		info, ok, err := d.info(id)
+		if err != nil {
+			return nil, fmt.Errorf("list sandbox %s: %w", id, err)
+		}
+		if ok {
+			out = append(out, info)
+		}
+	}
+	slices.SortFunc(out, func(a, b sandbox.Info) int { return strings.Compare(string(a.ID), string(b.ID)) })
+	return out, nil
+}
+
+// info describes a sandbox; ok is false if it is being made or removed, or
+// is not there.
+func (d *Driver) info(id sandbox.ID) (info sandbox.Info, ok bool, err error) {
+	dir := d.dir(id)
+	r, err := readRecord(dir)
+	if err != nil {
+		return info, false, err
+	}
+	if r == nil || !r.Started {
+		// Whoever makes it holds it. If nobody does, it was left half-made.
+		unlock, err := tryLockDir(dir)
+		if err != nil || unlock == nil {
+			return info, false, err
+		}
+		defer unlock()
+		if r, err = readRecord(dir); err != nil {
+			return info, false, err
+		}
+		if r == nil || !r.Started {
+			return halfMade(id, dir, r), true, nil
+		}
+	}
+	info = sandbox.Info{ID: id, State: sandbox.Running, Labels: r.Labels, CreatedAt: r.CreatedAt, Enforced: r.Enforced}
+	if !r.Process.alive() {
+		info.State, info.Cause = sandbox.Ended, r.cause(dir)
+	}
+	return info, true, nil
+}
+
+// halfMade describes what an interrupted Create or Destroy left.
+func halfMade(id sandbox.ID, dir string, r *record) sandbox.Info {
+	info := sandbox.Info{ID: id, State: sandbox.Ended, Cause: "interrupted while it was made or removed"}
+	if r != nil {
+		info.Labels, info.CreatedAt = r.Labels, r.CreatedAt
+	} else if st, err := os.Stat(dir); err == nil {
+		info.CreatedAt = st.ModTime().UTC()
+	}
+	return info
+}
+
+// cause says why a sandbox ended.
+func (r *record) cause(dir string) string {
+	if s := readNote(filepath.Join(dir, causeFile)); s != "" {
+		return s
+	}
+	for _, g := range r.Cgroups {
+		if oomKilled(g) {
+			return fmt.Sprintf(causeMemory, r.Limits.MemoryBytes>>20)
+		}
+	}
+	if r.Process.BootID != bootID() {
+		return "the machine was restarted"
+	}
+	if s := readNote(filepath.Join(dir, exitFile)); s != "" {
+		return s
+	}
+	return "unknown: it ended while no process of ours was watching"
+}
+
+// Destroy implements [sandbox.Driver]. It does not ask the sandbox: its
+// processes are killed.
+func (d *Driver) Destroy(ctx context.Context, id sandbox.ID) error {
+	if checkID(id) != nil {
+		return nil // nothing of that name can be there
+	}
+	dir := d.dir(id)
+	unlock, err := lockDir(ctx, dir)
+	if err != nil {
+		return &glovebox.Error{Code: glovebox.CodeUnavailable, Op: "destroy sandbox " + string(id), Err: err}
+	}
+	if unlock == nil {
+		return nil
+	}
+	defer unlock()
+	if err := d.remove(id, dir); err != nil {
+		return &glovebox.Error{Code: glovebox.CodeUnavailable, Op: "destroy sandbox " + string(id), Err: err}
+	}
+	return nil
+}
+
+// remove ends and removes a sandbox whose directory the caller holds: first
+// the processes, then their cgroups, last the directory, which is the record
+// of what there was.
+func (d *Driver) remove(id sandbox.ID, dir string) error {
+	if c := d.takeFirst(id); c != nil {
+		c.Close()
+	}
+	r, err := readRecord(dir)
+	if err != nil {
+		return err
+	}
+	deadline := time.Now().Add(killTimeout)
+	if r != nil {
+		if err := r.Process.kill(deadline); err != nil {
+			return err
+		}
+		for _, g := range r.Cgroups {
+			if err := removeGroup(g, deadline); err != nil {
+				return err
+			}
+		}
+	}
+	return removeAll(dir)
+}
+
+// removeAll removes a directory, in which the reaper may still write a file.
+func removeAll(dir string) error {
+	for range 10 {
+		err := os.RemoveAll(dir)
+		if !errors.Is(err, unix.ENOTEMPTY) {
+			return err
+		}
+	}
+	return os.RemoveAll(dir)
+}
+
+// lockDir takes the lock of a sandbox's directory, waiting for whoever makes
+// or removes the sandbox. unlock is nil if there is no such directory.
+func lockDir(ctx context.Context, dir string) (unlock func(), err error) {
+	for {
+		unlock, err := tryLockDir(dir)
+		if unlock != nil || err != nil {
+			return unlock, err
+		}
+		if _, err := os.Lstat(dir); errors.Is(err, fs.ErrNotExist) {
+			return nil, nil
+		}
+		// flock can't be waited for together with a ctx.
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(2 * time.Millisecond):
+		}
+	}
+}
+
+// tryLockDir takes the lock of a directory; unlock is nil if another has it,
+// or there is no such directory.
+func tryLockDir(dir string) (unlock func(), err error) {
+	f, err := os.OpenFile(dir, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	if err == nil {
+		// It may have been removed, and made anew, before we had the lock.
+		held, err1 := f.Stat()
+		named, err2 := os.Lstat(dir)
+		if err1 == nil && err2 == nil && os.SameFile(held, named) {
+			return func() { f.Close() }, nil
+		}
+	}
+	f.Close()
+	if err != nil && !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR) {
+		return nil, fmt.Errorf("lock %s: %w", dir, err)
+	}
+	return nil, nil
+}
