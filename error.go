@@ -29,7 +29,7 @@ type Error struct {
 	Code  Code
 	Op    string // what was attempted, e.g. "create sandbox"; may be empty
 	Field string // the input at fault, e.g. "limits.steps"; may be empty
-	Value string // the value at fault, at most 100 bytes of it; may be empty, and is for secrets
+	Value string // the value at fault, at most 100 bytes of it; empty for secrets
 	Msg   string // what is wrong, with the value that is wrong
 	Hint  string // what to do about it; may be empty
 	Err   error  // the cause; may be nil

@@ -163,12 +163,12 @@ func (s *Source) Validate() error {
 		return Invalid("files.git_url", hint, "the URL is empty")
 	}
 	u, err := url.Parse(s.GitURL)
+	if (err == nil && u.User != nil) || (err != nil && strings.Contains(s.GitURL, "@")) {
+		// The value is not repeated: it may hold a password.
+		return Invalid("files.git_url", "remove user name and password: no credential may enter a sandbox; send private code as an archive", "the URL holds credentials")
+	}
 	if err != nil || len(s.GitURL) > MaxGitURL || u.Host == "" || (u.Scheme != "https" && u.Scheme != "http") || strings.ContainsAny(s.GitURL, " \t\r\n") {
 		return Invalid("files.git_url", hint, "%q is not an http or https URL", clip(s.GitURL, 100)).WithValue(s.GitURL)
-	}
-	if u.User != nil {
-		// The value is not repeated: it holds a password.
-		return Invalid("files.git_url", "remove user name and password: no credential may enter a sandbox; send private code as an archive", "the URL holds credentials")
 	}
 	if s.GitRef != "" && (len(s.GitRef) > MaxGitRef || !gitRef.MatchString(s.GitRef) || strings.Contains(s.GitRef, "..")) {
 		return Invalid("files.git_ref", "give the name of a branch or tag, or a commit", "%q is not a ref", clip(s.GitRef, 60)).WithValue(s.GitRef)

@@ -1,0 +1,164 @@
+package api
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/glovebox-dev/glovebox"
+)
+
+// decodeStrict decodes one JSON value into v. Unlike encoding/json alone it
+// refuses names that v does not have, in exactly their case, names that are
+// given twice, null, and text that is not UTF-8; and its errors name the field.
+func decodeStrict(body []byte, v any) error {
+	if len(bytes.TrimSpace(body)) == 0 {
+		return glovebox.Invalid("body", "send a JSON object", "the body is empty")
+	}
+	if !utf8.Valid(body) {
+		return glovebox.Invalid("body", "send the JSON as UTF-8", "the body is not valid UTF-8")
+	}
+	var raw json.RawMessage
+	if err := json.Unmarshal(body, &raw); err != nil {
+		return syntaxError(body, err)
+	}
+	d := json.NewDecoder(bytes.NewReader(body))
+	d.UseNumber()
+	if err := checkValue(d, "", reflect.TypeOf(v).Elem()); err != nil {
+		return err
+	}
+	if err := json.Unmarshal(body, v); err != nil {
+		return glovebox.Invalid("body", "see /openapi.json", "%v", err)
+	}
+	return nil
+}
+
+func syntaxError(body []byte, err error) error {
+	if se, ok := errors.AsType[*json.SyntaxError](err); ok {
+		before := body[:min(max(se.Offset-1, 0), int64(len(body)))]
+		line := bytes.Count(before, []byte("\n")) + 1
+		col := len(before) - bytes.LastIndexByte(before, '\n')
+		return glovebox.Invalid("body", "send one JSON object; text may also be sent as text/plain", "not JSON at line %d, column %d: %v", line, col, err)
+	}
+	return glovebox.Invalid("body", "send one JSON object", "not JSON: %v", err)
+}
+
+// checkValue walks the next value of d, which is for something of type t.
+func checkValue(d *json.Decoder, path string, t reflect.Type) error {
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	tok, err := d.Token()
+	if err != nil {
+		return glovebox.Invalid("body", "send one JSON object", "not JSON: %v", err)
+	}
+	field := path
+	if field == "" {
+		field = "body"
+	}
+	switch tok {
+	case json.Delim('{'):
+		if t.Kind() != reflect.Struct && t.Kind() != reflect.Map {
+			return wrongType(field, t, "an object")
+		}
+		return checkObject(d, path, t)
+	case json.Delim('['):
+		if t.Kind() != reflect.Slice {
+			return wrongType(field, t, "a list")
+		}
+		for i := 0; d.More(); i++ {
+			if err := checkValue(d, fmt.Sprintf("%s[%d]", path, i), t.Elem()); err != nil {
+				return err
+			}
+		}
+		_, err := d.Token()
+		return err
+	}
+	return checkScalar(field, tok, t)
+}
+
+func checkScalar(field string, tok json.Token, t reflect.Type) error {
+	switch v := tok.(type) {
+	case nil:
+		return wrongType(field, t, "null")
+	case string:
+		if t.Kind() != reflect.String {
+			return wrongType(field, t, "text").WithValue(v)
+		}
+	case bool:
+		if t.Kind() != reflect.Bool {
+			return wrongType(field, t, "true or false").WithValue(v)
+		}
+	case json.Number:
+		if t.Kind() != reflect.Int64 {
+			return wrongType(field, t, "a number").WithValue(v)
+		}
+		if _, err := v.Int64(); err != nil {
+			return wrongType(field, t, "not one").WithValue(v)
+		}
+	}
+	return nil
+}
+
+func checkObject(d *json.Decoder, path string, t reflect.Type) error {
+	seen := map[string]bool{}
+	for d.More() {
+		tok, err := d.Token()
+		if err != nil {
+			return err
+		}
+		name := tok.(string)
+		field := clip(name, 60)
+		if path != "" {
+			field = path + "." + field
+		}
+		if seen[name] {
+			return glovebox.Invalid(field, "give it once", "the field is given twice")
+		}
+		seen[name] = true
+		elem := t
+		if t.Kind() == reflect.Map {
+			elem = t.Elem()
+		} else if elem = fieldType(t, name); elem == nil {
+			return glovebox.Invalid(field, "the fields are: "+strings.Join(fieldNames(t), ", "), "unknown field %q", clip(name, 60)).WithValue(name)
+		}
+		if err := checkValue(d, field, elem); err != nil {
+			return err
+		}
+	}
+	_, err := d.Token()
+	return err
+}
+
+func wrongType(field string, t reflect.Type, got string) *glovebox.Error {
+	want := map[reflect.Kind]string{
+		reflect.String: "text in quotes", reflect.Int64: "a whole number", reflect.Bool: "true or false",
+		reflect.Slice: "a list", reflect.Struct: "an object", reflect.Map: "an object",
+	}[t.Kind()]
+	return glovebox.Invalid(field, "give "+want+", or leave it out", "it is %s, and should be %s", got, want)
+}
+
+func fieldType(t reflect.Type, name string) reflect.Type {
+	for i := range t.NumField() {
+		if n, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ","); n == name && n != "-" {
+			return t.Field(i).Type
+		}
+	}
+	return nil
+}
+
+func fieldNames(t reflect.Type) []string {
+	var names []string
+	for i := range t.NumField() {
+		if n, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ","); n != "" && n != "-" {
+			names = append(names, n)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
