@@ -5,16 +5,37 @@
 // finishes or reaches a limit. It owns no state that the log does not hold, so
 // a loop that dies is continued by another from the same log. There is no
 // SQL, HTTP or sandbox driver in it.
+//
+// # One goroutine
+//
+// Run owns the job: it alone decides and appends. What takes long (a call of
+// the model, a tool, a proof) runs in one goroutine beside it, which Run
+// always waits for, so that the user's signals and the limit of wall time are
+// obeyed meanwhile. The calls of one answer are run one after another, in
+// their order: a later one may build on the files of an earlier one, and two
+// at once would make the order of events, and so the next request, a matter of chance.
+//
+// # What the user says
+//
+// A cancel ends what runs at once, and the job. A text is recorded at once.
+// A running call of the model is then stopped and made again with the text,
+// what it cost is recorded; a tool that can leave its command in the
+// background (Yields) does so; any other tool ends first. New limits count
+// from the moment they are read.
 package agent
 
 import (
 	"context"
+	"log/slog"
 
 	"github.com/glovebox-dev/glovebox"
 	"github.com/glovebox-dev/glovebox/internal/guest"
+	"github.com/glovebox-dev/glovebox/internal/llm"
+	"github.com/glovebox-dev/glovebox/internal/tool"
 )
 
-// Host is what the loop needs of the worker that runs it.
+// Host is what the loop needs of the worker that runs it. Append and Signals
+// may be called while Guest or Checkpoint run.
 type Host interface {
 	// Append appends events under the worker's lease, consuming signals.
 	Append(ctx context.Context, events []glovebox.Event, consume ...int64) (*glovebox.Job, error)
@@ -33,4 +54,74 @@ type Host interface {
 
 	// Save keeps a large output as a blob and returns its handle.
 	Save(ctx context.Context, data []byte) (handle string, err error)
+}
+
+// Options is what Run works with. Host, Job, Events, Model and Info are needed.
+type Options struct {
+	Host Host
+	Job  *glovebox.Job // its state; only its limits, usage and phases are used
+
+	// Events pages the job's log: up to limit events after number after.
+	Events func(ctx context.Context, after int64, limit int) ([]glovebox.Event, error)
+
+	Model llm.Model
+	Info  llm.Info
+	Tools []tool.Tool // in the order in which the model sees them; names are unique
+
+	Standing []string // standing instructions of whoever runs the server
+
+	// Load returns up to limit bytes of what Host.Save kept, from offset on,
+	// and its whole size. Nil: images are not shown to the model again.
+	Load func(ctx context.Context, handle string, offset, limit int64) (data []byte, size int64, err error)
+
+	// Live shows pieces of answers and output to those who watch. It may be
+	// nil, is called from several goroutines and must not block.
+	Live func(glovebox.Event)
+
+	// SignalWake receives when signals may wait. Nil or closed: they are
+	// noticed only between two actions.
+	SignalWake <-chan struct{}
+
+	// Drain, once closed, makes Run return ErrDrained after the action that is
+	// running, with everything recorded. It may be nil.
+	Drain <-chan struct{}
+
+	// Prove runs one proof in the workspace. Nil: with bash, in the guest.
+	Prove func(ctx context.Context, g *guest.Client, command string) (glovebox.Proof, error)
+
+	Jitter func() float64 // from [0,1), for the wait before a retry; nil: random
+	Log    *slog.Logger   // nil: none
+}
+
+// Outcome is how a job ended. The caller records it.
+type Outcome struct {
+	Status  glovebox.Status   // complete, error or cancelled
+	Summary string            // the agent's, when complete
+	Failure *glovebox.Failure // set exactly when Status is error
+	Consume []int64           // signals that the Finished event consumes
+}
+
+// Finished returns the data of the event that records o.
+func (o Outcome) Finished() glovebox.Finished {
+	return glovebox.Finished{Status: o.Status, Summary: o.Summary, Failure: o.Failure}
+}
+
+// Run works on a job from where its log stands until it ends.
+//
+// Run appends everything that it does, but never a Finished event: the caller
+// does, consuming Outcome.Consume, after packing the artifact of a complete
+// job. If the caller dies before, Run comes to the same Outcome again, from
+// the log (a cancel that was not consumed is still waiting; a limit that was
+// raised meanwhile lets the job go on instead).
+//
+// An error means that the job did not end here and may be continued by
+// another Run: ctx ended, the lease was lost (CodeFenced), the store failed,
+// or ErrDrained. What was under way then has no recorded result. Nothing was
+// appended about it, and the next Run records it as unknown.
+func Run(ctx context.Context, o Options) (Outcome, error) {
+	r, err := newRun(ctx, o)
+	if err != nil {
+		return Outcome{}, err
+	}
+	return r.loop(ctx)
 }

@@ -1,0 +1,228 @@
+package agent
+
+import (
+	"strings"
+
+	"github.com/glovebox-dev/glovebox"
+	"github.com/glovebox-dev/glovebox/internal/llm"
+)
+
+// stage is what a log asks for next.
+type stage string
+
+const (
+	stageAsk        stage = "ask"        // the model has to be asked
+	stageUnanswered stage = "unanswered" // it was asked, and the worker died
+	stageCalls      stage = "calls"      // calls of its answer have no result
+	stageNudge      stage = "nudge"      // its answer called no tool
+	stageVerified   stage = "verified"   // the proofs passed: the job is complete
+)
+
+// position is where a log stands. The zero position and all events, in order,
+// give it; it is a pure function of them.
+type position struct {
+	seq       int64
+	requested *glovebox.ModelRequested // without an answer
+	verified  *glovebox.Verified       // passed, and nothing was said since
+	calls     []pendingCall            // of the newest answer, without a result, in order
+	silent    bool                     // the newest answer called nothing, and nothing was said since
+	stop      llm.StopReason           // of the newest answer
+
+	attempts int64                 // requests since the newest answer
+	tries    int                   // of them, that failed in a way that a retry may mend
+	waitedMS int64                 // before retries since the newest answer
+	tooLong  int                   // times since the newest answer that the provider refused the length
+	trimmed  int                   // of them, that were followed by a trim
+	gaveUp   *glovebox.ModelFailed // the newest failure, if it is not retried
+	idle     int                   // answers in a row that ran no tool
+	unproven int                   // finishes whose proofs failed
+	unseen   int                   // texts of the user that no answer took into account
+	inFlight int                   // texts that the newest request holds for the first time
+	repeats  repeats
+	unsaved  bool // a tool was run since the newest checkpoint
+}
+
+// pendingCall is a call without a result.
+type pendingCall struct {
+	glovebox.Block
+	cut      bool                    // the answer was cut while it was written
+	double   bool                    // another call of the answer had its id first
+	started  bool                    // it may have acted
+	question *glovebox.QuestionAsked // it waits for the user
+	answered bool
+	answer   string // of the user
+}
+
+// stage returns what the log asks for next.
+func (p *position) stage() stage {
+	switch {
+	case p.verified != nil:
+		return stageVerified
+	case p.requested != nil:
+		return stageUnanswered
+	case len(p.calls) > 0:
+		return stageCalls
+	case p.silent:
+		return stageNudge
+	}
+	return stageAsk
+}
+
+// nextCall returns the call to deal with next: the first, but finish after
+// all others, since it ends the job.
+func (p *position) nextCall() pendingCall {
+	for _, c := range p.calls {
+		if c.Name != finishTool || c.started {
+			return c
+		}
+	}
+	return p.calls[0]
+}
+
+// finishTool is the name of the tool that ends the job.
+const finishTool = "finish"
+
+// apply reads the next event. An error changes nothing.
+func (p *position) apply(e glovebox.Event) error {
+	if e.Seq != p.seq+1 {
+		return glovebox.Errorf(glovebox.CodeInternal, "the log has a gap: event %d follows event %d", e.Seq, p.seq)
+	}
+	if apply, ok := readers[e.Type]; ok {
+		if err := apply(p, e); err != nil {
+			return err
+		}
+	}
+	p.seq = e.Seq
+	return nil
+}
+
+var readers = map[glovebox.EventType]func(*position, glovebox.Event) error{
+	glovebox.EventModelRequested: reads((*position).onRequested),
+	glovebox.EventModelAnswered:  reads((*position).onAnswered),
+	glovebox.EventModelFailed:    reads((*position).onFailed),
+	glovebox.EventToolStarted: reads(func(p *position, s glovebox.ToolStarted) {
+		p.unsaved = true
+		if c := p.call(s.CallID); c != nil {
+			c.started = true
+		}
+	}),
+	glovebox.EventToolFinished: reads((*position).onFinished),
+	glovebox.EventQuestion: reads(func(p *position, q glovebox.QuestionAsked) {
+		if c := p.call(q.CallID); c != nil {
+			c.question = &q
+		}
+	}),
+	glovebox.EventUserMessage: reads((*position).onSaid),
+	glovebox.EventNotice:      reads(func(p *position, _ glovebox.Notice) { p.silent = false }),
+	glovebox.EventVerified: reads(func(p *position, v glovebox.Verified) {
+		p.verified = nil
+		if v.Passed {
+			p.verified = &v
+		} else {
+			p.unproven++
+		}
+	}),
+	glovebox.EventTrimmed:    reads(func(p *position, _ glovebox.Trimmed) { p.trimmed = p.tooLong }),
+	glovebox.EventCheckpoint: reads(func(p *position, _ glovebox.CheckpointSaved) { p.unsaved = false }),
+	glovebox.EventResumed: reads(func(p *position, _ glovebox.Resumed) {
+		p.tries, p.waitedMS, p.tooLong, p.trimmed, p.gaveUp = 0, 0, 0, 0, nil
+	}),
+}
+
+func reads[T any](apply func(*position, T)) func(*position, glovebox.Event) error {
+	return func(p *position, e glovebox.Event) error {
+		v, err := glovebox.Decode[T](e)
+		if err == nil {
+			apply(p, v)
+		}
+		return err
+	}
+}
+
+func (p *position) call(id string) *pendingCall {
+	for i := range p.calls {
+		if p.calls[i].CallID == id {
+			return &p.calls[i]
+		}
+	}
+	return nil
+}
+
+func (p *position) onRequested(r glovebox.ModelRequested) {
+	p.requested, p.verified, p.silent, p.gaveUp = &r, nil, false, nil
+	p.attempts++
+	p.inFlight = p.unseen
+}
+
+func (p *position) onAnswered(a glovebox.ModelAnswered) {
+	p.requested, p.gaveUp = nil, nil
+	p.attempts, p.tries, p.waitedMS, p.tooLong, p.trimmed = 0, 0, 0, 0, 0
+	p.unseen -= p.inFlight
+	p.inFlight = 0
+	p.stop = llm.StopReason(a.StopReason)
+	p.calls = callsOf(a.Message, p.stop)
+	p.silent = len(p.calls) == 0
+	p.idle++
+	for _, c := range p.calls {
+		if !c.cut && !c.double {
+			p.idle = 0
+		}
+	}
+}
+
+// callsOf returns the calls of an answer. One that ends an answer which the
+// bound on its length ended may lack its end.
+func callsOf(m glovebox.Message, stop llm.StopReason) []pendingCall {
+	var calls []pendingCall
+	ids := map[string]bool{}
+	for i, b := range m.Blocks {
+		if b.Type != glovebox.BlockToolUse {
+			continue
+		}
+		c := pendingCall{Block: b, cut: stop == llm.StopMaxOutput && i == len(m.Blocks)-1}
+		if k := strings.LastIndex(b.CallID, doubleMark); k >= 0 && ids[b.CallID[:k]] {
+			c.double = true
+		}
+		ids[b.CallID] = true
+		calls = append(calls, c)
+	}
+	return calls
+}
+
+func (p *position) onFailed(f glovebox.ModelFailed) {
+	p.requested = nil
+	p.inFlight = 0
+	switch k := llm.Kind(f.Kind); {
+	case !f.Retry:
+		p.gaveUp = &f
+	case k == llm.KindContextTooLong:
+		p.tooLong++
+	case k.Retryable():
+		p.tries++
+		p.waitedMS += f.WaitMS
+	}
+}
+
+func (p *position) onFinished(f glovebox.ToolFinished) {
+	for i, c := range p.calls {
+		if c.CallID != f.CallID {
+			continue
+		}
+		if !f.Unknown {
+			p.repeats.add(repeatKeys(c.Block, f))
+		}
+		p.calls = append(p.calls[:i:i], p.calls[i+1:]...)
+		return
+	}
+}
+
+func (p *position) onSaid(m glovebox.UserMessage) {
+	p.verified, p.silent, p.idle = nil, false, 0
+	for i := range p.calls {
+		if c := &p.calls[i]; c.question != nil && !c.answered {
+			c.answered, c.answer = true, m.Text
+			return
+		}
+	}
+	p.unseen++
+}

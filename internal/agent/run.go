@@ -1,0 +1,183 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"time"
+
+	"github.com/glovebox-dev/glovebox"
+	"github.com/glovebox-dev/glovebox/internal/llm"
+	"github.com/glovebox-dev/glovebox/internal/memory"
+	"github.com/glovebox-dev/glovebox/internal/tool"
+)
+
+// ErrDrained is returned by Run after Options.Drain was closed.
+var ErrDrained = errors.New("agent: drained")
+
+// pageSize is how many events are read at once.
+const pageSize = 500
+
+// run is one Run. It belongs to one goroutine.
+type run struct {
+	Options
+	job   *glovebox.Job
+	tools map[string]*tool.Tool
+
+	// Readings of the log, up to event at.seq.
+	at     position
+	memory *memory.Builder
+
+	dirty        bool // the workspace may have changed since the last checkpoint
+	unsavedSteps int  // checkpoints in a row that failed
+}
+
+// ended is returned, as an error, by what finds that the job has ended.
+type ended struct{ Outcome }
+
+func (e *ended) Error() string { return "agent: the job ended: " + string(e.Status) }
+
+// fail returns the error that ends the job with a failure.
+func fail(f glovebox.Failure) error {
+	return &ended{Outcome{Status: glovebox.StatusError, Failure: &f}}
+}
+
+func newRun(ctx context.Context, o Options) (*run, error) {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Live == nil {
+		o.Live = func(glovebox.Event) {}
+	}
+	if o.Jitter == nil {
+		o.Jitter = rand.Float64
+	}
+	if o.Prove == nil {
+		o.Prove = prove
+	}
+	r := &run{Options: o, job: o.Job, tools: make(map[string]*tool.Tool, len(o.Tools))}
+	specs := make([]llm.ToolSpec, 0, len(o.Tools))
+	for i := range o.Tools {
+		t := &o.Tools[i]
+		if r.tools[t.Name] != nil {
+			return nil, glovebox.Errorf(glovebox.CodeInternal, "two tools are named %q", t.Name)
+		}
+		r.tools[t.Name] = t
+		specs = append(specs, llm.ToolSpec{Name: t.Name, Description: t.Description, Schema: t.Schema})
+	}
+	r.memory = memory.New(memory.Options{Standing: o.Standing, Tools: specs})
+	if err := r.sync(ctx); err != nil {
+		return nil, err
+	}
+	if r.at.seq == 0 {
+		return nil, glovebox.Errorf(glovebox.CodeInternal, "job %s has no events", o.Job.ID)
+	}
+	r.dirty = r.at.unsaved
+	return r, nil
+}
+
+// loop steps until the job ends or can't go on here.
+func (r *run) loop(ctx context.Context) (Outcome, error) {
+	for {
+		err := r.step(ctx)
+		if end, ok := errors.AsType[*ended](err); ok {
+			return end.Outcome, nil
+		}
+		if ctx.Err() != nil {
+			return Outcome{}, fmt.Errorf("agent: %w", context.Cause(ctx))
+		}
+		if err != nil {
+			return Outcome{}, err
+		}
+	}
+}
+
+// step does the next thing that the log asks for.
+func (r *run) step(ctx context.Context) error {
+	if isClosed(r.Drain) {
+		return ErrDrained
+	}
+	if _, err := r.takeSignals(ctx); err != nil {
+		return err
+	}
+	switch r.at.stage() {
+	case stageVerified:
+		return &ended{Outcome{Status: glovebox.StatusComplete, Summary: r.at.verified.Summary}}
+	case stageUnanswered:
+		return r.recordInterrupted(ctx)
+	case stageCalls:
+		return r.call(ctx, r.at.nextCall())
+	case stageNudge:
+		return r.nudge(ctx)
+	default:
+		return r.ask(ctx)
+	}
+}
+
+// append records events, consuming signals, and reads them.
+func (r *run) append(ctx context.Context, events []glovebox.Event, consume ...int64) error {
+	job, err := r.Host.Append(ctx, events, consume...)
+	if err != nil {
+		return err
+	}
+	r.job = job
+	if job.Seq != r.at.seq+int64(len(events)) {
+		return r.sync(ctx) // others append too: what the sandbox reached, for one
+	}
+	for _, e := range events {
+		e.Seq = r.at.seq + 1
+		if err := r.read(e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sync reads what is new in the log.
+func (r *run) sync(ctx context.Context) error {
+	for {
+		page, err := r.Events(ctx, r.at.seq, pageSize)
+		if err != nil {
+			return err
+		}
+		for _, e := range page {
+			if err := r.read(e); err != nil {
+				return err
+			}
+		}
+		if len(page) < pageSize {
+			return nil
+		}
+	}
+}
+
+func (r *run) read(e glovebox.Event) error {
+	if err := r.memory.Apply(e); err != nil {
+		return err
+	}
+	return r.at.apply(e)
+}
+
+// event returns an event of now.
+func event(typ glovebox.EventType, data any) glovebox.Event {
+	return glovebox.NewEvent(time.Now(), typ, data)
+}
+
+// phase returns the event that brings the job into a phase; none if it is in it.
+func (r *run) phase(p glovebox.Phase) []glovebox.Event {
+	if r.job.Phase == p {
+		return nil
+	}
+	return []glovebox.Event{event(glovebox.EventPhase, glovebox.PhaseChanged{Phase: p})}
+}
+
+func isClosed(ch <-chan struct{}) bool {
+	select {
+	case <-ch:
+		return true
+	default:
+		return false
+	}
+}

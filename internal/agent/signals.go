@@ -1,0 +1,154 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"runtime/debug"
+	"time"
+
+	"github.com/glovebox-dev/glovebox"
+)
+
+// takeSignals records what people want of the job. It reports whether the
+// user said something. A cancel is returned as the end of the job.
+func (r *run) takeSignals(ctx context.Context) (said bool, err error) {
+	signals, err := r.Host.Signals(ctx)
+	if err != nil {
+		return false, err
+	}
+	var events []glovebox.Event
+	var consume []int64
+	cancelled := false
+	for _, s := range signals {
+		if s.Cancel {
+			cancelled = true
+			break
+		}
+		if s.Limits != nil {
+			events = append(events, event(glovebox.EventLimitsRaised, glovebox.LimitsRaised{Limits: *s.Limits}))
+		} else {
+			events = append(events, event(glovebox.EventUserMessage, glovebox.UserMessage{Text: s.Text}))
+			said = true
+		}
+		consume = append(consume, s.ID)
+	}
+	if len(events) > 0 {
+		if err := r.append(ctx, events, consume...); err != nil {
+			return said, err
+		}
+	}
+	if cancelled {
+		end := &ended{Outcome{Status: glovebox.StatusCancelled}}
+		for _, s := range signals[len(consume):] {
+			end.Consume = append(end.Consume, s.ID)
+		}
+		return said, end
+	}
+	return said, nil
+}
+
+// stopped says why an action was stopped.
+type stopped string
+
+const (
+	notStopped   stopped = ""
+	stoppedUser  stopped = "the user said something"
+	stoppedTime  stopped = "the limit of wall time was reached"
+	stoppedEnded stopped = "the job ended"
+)
+
+// causeTime is the cause with which actions are cancelled at the limit of
+// wall time.
+var causeTime = glovebox.Errorf(glovebox.CodeLimit, "the job's limit of wall time was reached")
+
+// during runs f in a goroutine of its own, waits for it, and obeys signals
+// and the limit of wall time meanwhile. When the user says something, f's
+// context is cancelled with yield, if that is set.
+//
+// The error is one that ends this Run: the job was cancelled, the store
+// failed. f has returned in any case. A panic of f is returned in panicked:
+// a fault in one tool is no reason to take all jobs of the server down.
+func (r *run) during(ctx context.Context, yield error, f func(context.Context)) (why stopped, panicked, err error) {
+	actx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	done := make(chan error, 1)
+	go func() {
+		defer func() {
+			if v := recover(); v != nil {
+				r.Log.Error("panic in an action of a job", "job", r.job.ID, "panic", v, "stack", string(debug.Stack()))
+				done <- glovebox.Errorf(glovebox.CodeInternal, "panic: %s", fmt.Sprint(v))
+			}
+			close(done)
+		}()
+		f(actx)
+	}()
+
+	limit := r.wallTimer()
+	defer func() { limit.Stop() }()
+	wake := r.SignalWake
+	for {
+		select {
+		case panicked = <-done:
+			return why, panicked, err
+		case <-limit.C:
+			why = stoppedTime
+			cancel(causeTime)
+		case _, open := <-wake:
+			if !open {
+				wake = nil
+				continue
+			}
+			if err != nil {
+				continue
+			}
+			var said bool
+			if said, err = r.takeSignals(ctx); err != nil {
+				why = stoppedEnded
+				cancel(err)
+				continue
+			}
+			limit.Stop()
+			limit = r.wallTimer()
+			if said && yield != nil && why == notStopped {
+				why = stoppedUser
+				cancel(yield)
+			}
+		}
+	}
+}
+
+// wallTimer returns a timer that fires when the limit of wall time is reached.
+func (r *run) wallTimer() *time.Timer {
+	left := 365 * 24 * time.Hour
+	if s := r.job.Limits.WallTimeSeconds; s > 0 {
+		left = time.Duration(s)*time.Second - r.job.WorkedFor(time.Now())
+	}
+	return time.NewTimer(max(0, left))
+}
+
+// pause waits, obeying signals. It ends early when the user says something
+// and early is set.
+func (r *run) pause(ctx context.Context, d time.Duration, early bool) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	wake := r.SignalWake
+	for {
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-r.Drain:
+			return ErrDrained
+		case <-timer.C:
+			return nil
+		case _, open := <-wake:
+			if !open {
+				wake = nil
+				continue
+			}
+			said, err := r.takeSignals(ctx)
+			if err != nil || said && early {
+				return err
+			}
+		}
+	}
+}
