@@ -1,0 +1,64 @@
+package tool
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+)
+
+// closest returns up to n of names that look like name, the closest first.
+func closest(name string, names []string, n int) []string {
+	type candidate struct {
+		name string
+		far  int
+	}
+	name = strings.ToLower(clip(name, 200))
+	var found []candidate
+	for _, c := range names {
+		if len(c) > 200 {
+			continue
+		}
+		lower := strings.ToLower(c)
+		near := max(1, len(name)/3)
+		far := near + 1
+		if d := len(lower) - len(name); d <= near && -d <= near {
+			far = distance(name, lower)
+		}
+		if len(name) > 2 && (strings.HasPrefix(lower, name) || strings.HasPrefix(name, lower) && len(lower) > 2) {
+			far = min(far, near) // one is the beginning of the other
+		}
+		if far <= near {
+			found = append(found, candidate{c, far})
+		}
+	}
+	slices.SortFunc(found, func(a, b candidate) int {
+		return cmp.Or(cmp.Compare(a.far, b.far), cmp.Compare(a.name, b.name))
+	})
+	out := make([]string, 0, n)
+	for _, c := range found[:min(n, len(found))] {
+		out = append(out, c.name)
+	}
+	return out
+}
+
+// distance is how many bytes must be inserted, deleted or replaced to make b
+// of a.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := diagonal
+			if a[i] != b[j] {
+				cost = 1 + min(diagonal, row[j], row[j+1])
+			}
+			diagonal = row[j+1]
+			row[j+1] = cost
+		}
+	}
+	return row[len(b)]
+}

@@ -1,0 +1,305 @@
+package tool
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/base32"
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/glovebox-dev/glovebox"
+	"github.com/glovebox-dev/glovebox/internal/guest"
+)
+
+const (
+	keepOutput   = 4 << 20                 // bytes of a process's output that the guest keeps for late readers
+	captureBound = 8 << 20                 // bytes of output that one call keeps; the middle goes beyond it
+	catchUp      = 2 * time.Second         // for output that is under way when a wait ends
+	briefly      = 10 * time.Second        // for a question to the guest after the call's context ended
+	lookForInput = 1500 * time.Millisecond // for a background command to fail at once
+)
+
+// names is for ids that are easy to read and to write: no vowels that make
+// words, no characters that look alike.
+var names = base32.NewEncoding("bcdfghjkmnpqrstvwxz2345679aeuy48").WithPadding(base32.NoPadding)
+
+// processID derives the id of the process that a call starts, so that the
+// same call means the same process whichever worker asks. Calls with the same
+// id (some models repeat them) get different processes by try.
+func processID(prefix, callID string, try int) string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s\x00%d", callID, try))
+	return prefix + "-" + names.EncodeToString(sum[:])[:5]
+}
+
+// start starts cmd under an id derived from the call.
+func start(ctx context.Context, env *Env, prefix string, cmd guest.Command) (*guest.Process, error) {
+	cmd.OutputLimit = keepOutput
+	for try := 0; ; try++ {
+		cmd.ID = processID(prefix, env.CallID, try)
+		p, err := env.Guest.Start(ctx, cmd)
+		if glovebox.CodeOf(err) == glovebox.CodeConflict && try < 16 {
+			continue
+		}
+		return p, err
+	}
+}
+
+// processEnv is added to the environment of what tools start: no colours, no
+// pagers, no questions, no advertisements.
+func processEnv(extra ...string) map[string]string {
+	env := map[string]string{
+		"TERM": "dumb", "NO_COLOR": "1", "PAGER": "cat", "GIT_PAGER": "cat", "GIT_TERMINAL_PROMPT": "0",
+		"DEBIAN_FRONTEND": "noninteractive", "PYTHONUNBUFFERED": "1", "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+		"npm_config_fund": "false", "npm_config_audit": "false", "npm_config_update_notifier": "false",
+	}
+	for i := 0; i+1 < len(extra); i += 2 {
+		env[extra[i]] = extra[i+1]
+	}
+	return env
+}
+
+// Why a wait for a process ended.
+type reason int
+
+const (
+	ended   reason = iota // the process did
+	waiting               // it waits for input
+	timeout               // the time was up
+	yielded               // the call has to come back: ErrYield
+	matched               // the output has what was waited for
+)
+
+// outcome is what follow saw.
+type outcome struct {
+	why    reason
+	state  guest.ProcessState
+	output []byte // what was written since the offset; the middle replaced by a line beyond captureBound
+	took   time.Duration
+}
+
+// watch says how to follow a process.
+type watch struct {
+	offset     int64          // where in its output to begin
+	timeout    time.Duration  // more than zero
+	untilInput bool           // come back when it waits for input
+	until      *regexp.Regexp // come back when the output since offset matches; nil for never
+	silent     bool           // nothing is shown live
+}
+
+var errMatched = errors.New("matched")
+
+// follow reads what p writes until it ends or w says to come back. An error
+// means that nobody knows how p is: the guest does not answer, or ctx ended
+// for another cause than ErrYield.
+func follow(ctx context.Context, env *Env, p *guest.Process, w watch) (outcome, error) {
+	begun := time.Now()
+	waitCtx, enough := context.WithCancelCause(ctx)
+	defer enough(nil)
+	waitCtx, cancelWait := context.WithTimeout(waitCtx, w.timeout)
+	defer cancelWait()
+
+	// Reading goes on for a moment when waiting ends.
+	readCtx, stopReading := context.WithTimeout(context.WithoutCancel(ctx), w.timeout+time.Minute)
+	defer stopReading()
+	out := newCapture(w.until, func() { enough(errMatched) })
+	emit := env.Output
+	if w.silent {
+		emit = nil
+	}
+	show := newLive(emit)
+	defer show.close()
+	read := make(chan error, 1)
+	go func() {
+		read <- p.Output(readCtx, w.offset, func(o guest.Output) error {
+			out.write(o.Data)
+			show.write(o.Data)
+			return nil
+		})
+	}()
+	defer func() {
+		stopReading()
+		<-read
+	}()
+
+	state, err := p.Wait(waitCtx, w.untilInput)
+	why := ended
+	if err != nil {
+		if waitCtx.Err() == nil { // not we ended the wait
+			return outcome{}, err
+		}
+		switch cause := context.Cause(waitCtx); {
+		case errors.Is(cause, errMatched):
+			why = matched
+		case ctx.Err() == nil:
+			why = timeout
+		case errors.Is(context.Cause(ctx), ErrYield):
+			why = yielded
+		default:
+			return outcome{}, context.Cause(ctx)
+		}
+		brief, cancel := context.WithTimeout(context.WithoutCancel(ctx), briefly)
+		defer cancel()
+		if state, err = p.State(brief); err != nil {
+			return outcome{}, err
+		}
+		if !state.Running {
+			why = ended
+		}
+	} else if state.Running {
+		why = waiting
+	}
+	if err := settle(out, read, state, w.offset); err != nil {
+		return outcome{}, err
+	}
+	return outcome{why: why, state: state, output: out.bytes(), took: time.Since(begun)}, nil
+}
+
+// settle waits for output that the guest has but that has not arrived yet.
+func settle(out *capture, read chan error, state guest.ProcessState, offset int64) error {
+	late := time.NewTimer(catchUp)
+	defer late.Stop()
+	for state.Running && out.received() < state.OutputSize-offset {
+		select {
+		case <-out.more:
+		case err := <-read:
+			read <- err
+			return err
+		case <-late.C:
+			return nil
+		}
+	}
+	if state.Running {
+		return nil
+	}
+	select {
+	case err := <-read:
+		read <- err
+		return err
+	case <-late.C: // something that it started holds its output open
+		return nil
+	}
+}
+
+// capture gathers output, its middle left out beyond captureBound.
+type capture struct {
+	more  chan struct{} // receives after a write
+	until *regexp.Regexp
+	found func()
+
+	mu      sync.Mutex
+	head    []byte
+	tail    []byte
+	total   int64
+	dropped int64
+	window  []byte // the end of the output, to look for until in
+}
+
+// matchWindow is how far back a match of until may begin.
+const matchWindow = 16 << 10
+
+func newCapture(until *regexp.Regexp, found func()) *capture {
+	return &capture{more: make(chan struct{}, 1), until: until, found: found}
+}
+
+func (c *capture) write(p []byte) {
+	c.mu.Lock()
+	c.total += int64(len(p))
+	room := min(len(p), captureBound/2-len(c.head))
+	c.head = append(c.head, p[:room]...)
+	c.tail = append(c.tail, p[room:]...)
+	if over := len(c.tail) - captureBound/2; over > captureBound/4 {
+		c.dropped += int64(over)
+		c.tail = append(c.tail[:0], c.tail[over:]...)
+	}
+	hit := false
+	if c.until != nil {
+		c.window = append(c.window, p...)
+		hit = c.until.MatchString(cleanText(c.window))
+		if over := len(c.window) - matchWindow; over > 0 {
+			c.window = append(c.window[:0], c.window[over:]...)
+		}
+	}
+	c.mu.Unlock()
+	if hit {
+		c.found()
+	}
+	select {
+	case c.more <- struct{}{}:
+	default:
+	}
+}
+
+func (c *capture) received() int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.total
+}
+
+func (c *capture) bytes() []byte {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	b := append([]byte(nil), c.head...)
+	if c.dropped > 0 {
+		b = fmt.Appendf(b, "\n[... %d bytes were not kept ...]\n", c.dropped)
+	}
+	return append(b, c.tail...)
+}
+
+// outputText is the text that the model sees of an output, within bound, and
+// the handle of the whole, if there is more.
+func outputText(ctx context.Context, env *Env, output []byte, bound int) (text, handle string) {
+	if len(output) == 0 {
+		return "", ""
+	}
+	if isBinary(output) {
+		handle, problem := save(ctx, env, output)
+		text := "(binary output, not shown: " + describe(output, int64(len(output)))
+		if handle != "" {
+			text += fmt.Sprintf("; kept under handle %q", clip(handle, 128))
+		}
+		return text + ")" + problem, handle
+	}
+	return bounded(ctx, env, strings.TrimRight(cleanText(output), " \t\n"), bound)
+}
+
+// exitText says in brackets how a process ended.
+func exitText(env *Env, o outcome) string {
+	s := o.state
+	took := o.took
+	if !s.EndedAt.IsZero() && s.EndedAt.After(s.StartedAt) {
+		took = s.EndedAt.Sub(s.StartedAt)
+	}
+	if s.Signal == "" && s.ExitCode != 128+9 {
+		return fmt.Sprintf("exit %d after %s", s.ExitCode, seconds(took))
+	}
+	signal := s.Signal
+	if signal == "" {
+		signal = "SIGKILL"
+	}
+	text := fmt.Sprintf("ended by %s after %s", signal, seconds(took))
+	if signal == "SIGKILL" {
+		text += "; if nobody stopped it, it was out of memory"
+		if s.MaxRSS > 0 {
+			text += fmt.Sprintf(" (it used %d MiB", s.MaxRSS>>20)
+			if env.Job != nil && env.Job.Limits.MemoryBytes > 0 {
+				text += fmt.Sprintf(" of the sandbox's %d MiB", env.Job.Limits.MemoryBytes>>20)
+			}
+			text += ")"
+		}
+	}
+	return text
+}
+
+// seconds is a duration for people.
+func seconds(d time.Duration) string {
+	switch {
+	case d < 100*time.Second:
+		return fmt.Sprintf("%.1f s", d.Seconds())
+	default:
+		return d.Round(time.Second).String()
+	}
+}

@@ -1,0 +1,66 @@
+package tool
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/glovebox-dev/glovebox"
+)
+
+//go:embed shell_stop.md
+var shellStopPrompt string
+
+type shellStopInput struct {
+	ID string `json:"id" jsonschema:"minLength=1,maxLength=64" jsonschema_description:"Id of the command."`
+}
+
+// stops are the signals that end a command and how long each is given.
+var stops = []struct {
+	signal string
+	wait   time.Duration
+}{
+	{"SIGINT", 3 * time.Second},
+	{"SIGTERM", 3 * time.Second},
+	{"SIGKILL", 10 * time.Second},
+}
+
+// ShellStop returns the tool that ends a background command, gently first.
+func ShellStop() Tool { return New("shell_stop", shellStopPrompt, shellStop) }
+
+func shellStop(ctx context.Context, env *Env, in shellStopInput) (Result, error) {
+	p, state, r, err := attach(ctx, env, in.ID)
+	if p == nil {
+		return r, err
+	}
+	if !state.Running {
+		return TextResult(fmt.Sprintf("%s had ended already: %s", in.ID, exitText(env, outcome{state: state}))), nil
+	}
+	for _, s := range stops {
+		if err := p.Signal(ctx, s.signal); err != nil && glovebox.CodeOf(err) != glovebox.CodeConflict && glovebox.CodeOf(err) != glovebox.CodeNotFound {
+			return failed(ctx, err)
+		}
+		waitCtx, cancel := context.WithTimeout(ctx, s.wait)
+		end, err := p.Wait(waitCtx, false)
+		late := waitCtx.Err() != nil
+		cancel()
+		if err == nil && !end.Running {
+			text, handle := "", ""
+			if o, err := follow(ctx, env, p, watch{offset: max(0, end.OutputSize-recent/2), timeout: catchUp, silent: true}); err == nil {
+				text, handle = outputText(ctx, env, o.output, recent)
+			}
+			r := TextResult(fmt.Sprintf("%s\n[%s ended on %s]", text, in.ID, s.signal))
+			r.Blob = handle
+			return r, nil
+		}
+		if ctx.Err() != nil {
+			return Result{}, context.Cause(ctx)
+		}
+		if err != nil && !late && !errors.Is(err, context.DeadlineExceeded) {
+			return failed(ctx, err)
+		}
+	}
+	return ErrorResult(fmt.Sprintf("%s did not end, even on SIGKILL. It may be blocked in the kernel; go on without it.", in.ID)), nil
+}
