@@ -17,14 +17,12 @@ func (j *Job) Apply(e Event) error {
 		return Errorf(CodeInternal, "event %d has type %s", e.Seq, e.Type)
 	}
 	apply, ok := appliers[e.Type]
-	if !ok { // of no consequence for the state
-		j.Seq = e.Seq
-		return nil
+	if ok { // else it is of no consequence for the state
+		if err := apply(j, e); err != nil {
+			return err
+		}
 	}
-	if err := apply(j, e); err != nil {
-		return err
-	}
-	j.Seq = e.Seq
+	j.Seq, j.UpdatedAt = e.Seq, e.Time
 	return nil
 }
 
@@ -38,6 +36,9 @@ var appliers = map[EventType]func(*Job, Event) error{
 		}
 	}),
 	EventClaimed: on(func(j *Job, c Claimed, at time.Time) {
+		if j.Phase.counts() { // its worker died: nobody has worked since its last event
+			j.enter(PhaseQueued, j.UpdatedAt)
+		}
 		j.Status, j.Attempts = StatusRunning, c.Attempt
 		j.enter(PhasePreparing, at)
 	}),

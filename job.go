@@ -51,7 +51,8 @@ type Job struct {
 	CreatedAt time.Time         `json:"created_at"`
 
 	// The state, computed from the events by Apply.
-	Seq          int64           `json:"seq"` // number of the newest event
+	Seq          int64           `json:"seq"`        // number of the newest event
+	UpdatedAt    time.Time       `json:"updated_at"` // when it was recorded
 	Status       Status          `json:"status"`
 	Phase        Phase           `json:"phase"`
 	PhaseSince   time.Time       `json:"phase_since"`

@@ -19,8 +19,8 @@ type Builder struct {
 	fixed     int64 // estimated tokens of rules and tools
 	frozen    int64 // estimated tokens of turns
 
-	// What the provider counted for the newest answered request, and what was
-	// estimated for the same. Zero after a trim: then only the estimate holds.
+	// What the provider counted for the newest answered request, if it did,
+	// and what was estimated for the same.
 	counted, countedAs int64
 	requestedAs        int64 // what the newest request was estimated at
 }
@@ -54,10 +54,7 @@ type call struct {
 // New returns a builder that has read nothing yet.
 func New(o Options) *Builder {
 	b := &Builder{o: o, system: o.system()}
-	b.fixed = textTokens(len(b.system))
-	for _, t := range o.Tools {
-		b.fixed += blockTokens + textTokens(len(t.Name)+len(t.Description)+len(t.Schema))
-	}
+	b.fixed = llm.EstimateTokens(&llm.Request{System: b.system, Tools: o.Tools})
 	return b
 }
 
@@ -169,7 +166,7 @@ func (b *Builder) answered(a glovebox.ModelAnswered, _ int64) {
 	late := b.open.notes[b.open.seen:]
 	b.open.notes = b.open.notes[:b.open.seen:b.open.seen]
 	b.freeze(b.open.turn())
-	b.freeze(turn{msg: msg, tokens: estimateAll(msg.Blocks)})
+	b.freeze(turn{msg: msg, tokens: messageTokens(msg)})
 	b.open = pending{notes: append([]glovebox.Block(nil), late...)}
 	for _, use := range msg.ToolUses() {
 		b.open.calls = append(b.open.calls, call{id: use.CallID})
@@ -233,7 +230,6 @@ func (p *pending) turn() turn {
 	add := func(x glovebox.Block, event int64) {
 		t.msg.Blocks = append(t.msg.Blocks, x)
 		t.from = append(t.from, event)
-		t.tokens += estimate(x)
 	}
 	t.msg.Role = glovebox.RoleUser
 	for _, c := range p.calls {
@@ -249,6 +245,7 @@ func (p *pending) turn() turn {
 	if len(t.msg.Blocks) == 0 {
 		add(noticeText("Go on."), 0)
 	}
+	t.tokens = messageTokens(t.msg)
 	return t
 }
 

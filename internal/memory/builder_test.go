@@ -357,12 +357,8 @@ func TestProperties(t *testing.T) {
 			if !strings.HasPrefix(r.System, Rules()) || r.Messages[0].Blocks[1].Text != task {
 				t.Fatalf("event %d: rules or task are not in the request word for word", e.Seq)
 			}
-			var sum int64
-			for _, m := range r.Messages {
-				sum += estimateAll(m.Blocks)
-			}
-			if got := b.estimate(); got != b.fixed+sum {
-				t.Fatalf("event %d: the estimate is %d, counted anew %d", e.Seq, got, b.fixed+sum)
+			if got, want := b.estimate(), llm.EstimateTokens(r); got != want {
+				t.Fatalf("event %d: the estimate is %d, counted anew %d", e.Seq, got, want)
 			}
 			// Within an epoch an answered request is a prefix of the next.
 			switch e.Type {

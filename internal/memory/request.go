@@ -41,17 +41,3 @@ func cacheMarks(msgs []glovebox.Message) []int {
 	}
 	return []int{n - 3, n - 1}
 }
-
-// Tokens returns how many tokens the model will read with the next request,
-// rather too many than too few: what the provider counted for the request
-// before, where it did, and an estimate of what came since.
-func (b *Builder) Tokens() int64 {
-	now := b.estimate()
-	if b.counted == 0 || now < b.countedAs {
-		return now
-	}
-	return b.counted + (now - b.countedAs)
-}
-
-// estimate counts the whole request, without regard to what the provider counted.
-func (b *Builder) estimate() int64 { return b.fixed + b.frozen + b.open.turn().tokens }

@@ -2,36 +2,39 @@ package memory
 
 import (
 	"github.com/glovebox-dev/glovebox"
+	"github.com/glovebox-dev/glovebox/internal/llm"
 )
 
-// imageTokens is what an image counts. Providers scale what is larger down to
-// about this.
-const imageTokens = 1600
+// frame is what an empty request counts.
+var frame = llm.EstimateTokens(&llm.Request{})
 
-// blockTokens is what the frame of a block counts.
-const blockTokens = 8
-
-// textTokens estimates how many tokens a text has, rather too many than too
-// few: prose and code have three to four and a half bytes a token, other
-// scripts about two.
-func textTokens(n int) int64 { return int64(n+2) / 3 }
-
-// estimate returns what a block counts in a request.
-func estimate(b glovebox.Block) int64 {
-	n := int64(blockTokens) + textTokens(len(b.Text)+len(b.Name)+len(b.CallID)+len(b.Input)+len(b.Opaque))
-	if b.Type == glovebox.BlockImage {
-		n += imageTokens
-	}
-	for _, c := range b.Content {
-		n += estimate(c)
-	}
-	return n
+// messageTokens returns what a message adds to a request, at most.
+func messageTokens(m glovebox.Message) int64 {
+	return llm.EstimateTokens(&llm.Request{Messages: []glovebox.Message{m}}) - frame
 }
 
-func estimateAll(blocks []glovebox.Block) int64 {
-	var n int64
-	for _, b := range blocks {
-		n += estimate(b)
+// estimate returns what llm.EstimateTokens does for the whole request,
+// without regard to what the provider counted.
+func (b *Builder) estimate() int64 { return b.fixed + b.frozen + b.open.turn().tokens }
+
+// Tokens returns how many tokens the model will read with the next request,
+// rather too many than too few: what the provider counted for the newest
+// answered request, where it did, and an upper estimate of what came since.
+func (b *Builder) Tokens() int64 {
+	now := b.estimate()
+	switch {
+	case b.counted == 0:
+		return now
+	case now >= b.countedAs:
+		return b.counted + (now - b.countedAs)
 	}
-	return n
+	return min(now, b.scale(now)*11/10) // trimmed since: what remains may be denser
+}
+
+// scale converts estimated tokens to the provider's, by the newest answered request.
+func (b *Builder) scale(n int64) int64 {
+	if b.counted == 0 || b.counted >= b.countedAs {
+		return n
+	}
+	return n * b.counted / b.countedAs
 }

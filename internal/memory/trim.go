@@ -6,6 +6,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/glovebox-dev/glovebox"
+	"github.com/glovebox-dev/glovebox/internal/llm"
 )
 
 // Of a result that was trimmed, this much remains at either end.
@@ -13,6 +14,10 @@ const (
 	edgeLines = 4
 	edgeBytes = 320
 )
+
+// imageSize is what an image weighs against the bound of a trim, in bytes of
+// text that take as much room.
+const imageSize = 16 << 10
 
 // Trim returns the event that brings the request down to target tokens, or as
 // near as trimming results longer than over bytes can, and how many tokens it
@@ -27,14 +32,14 @@ func (b *Builder) Trim(target, over int64, keep int) (t glovebox.Trimmed, freed 
 			if x.Type != glovebox.BlockToolResult || seq == nil || seq[k] == 0 || size(x) <= over {
 				continue
 			}
-			freed += estimate(x) - estimate(short(x, seq[k]))
+			freed += llm.BoundBlock(x) - llm.BoundBlock(short(x, seq[k]))
 			t.Through = max(t.Through, seq[k])
 		}
-		if now-freed <= target {
+		if now-b.scale(freed) <= target {
 			break
 		}
 	}
-	return t, freed
+	return t, b.scale(freed)
 }
 
 // trimmed applies a Trimmed event, which opens a new epoch. Messages that
@@ -56,10 +61,10 @@ func (b *Builder) trimmed(t glovebox.Trimmed, _ int64) {
 			continue
 		}
 		b.frozen -= old.tokens
-		old.msg.Blocks, old.tokens = blocks, estimateAll(blocks)
+		old.msg.Blocks = blocks
+		old.tokens = messageTokens(old.msg)
 		b.frozen += old.tokens
 	}
-	b.counted, b.countedAs = 0, 0
 }
 
 // size is what a result weighs against the bound of a trim, in bytes.
@@ -68,7 +73,7 @@ func size(x glovebox.Block) int64 {
 	for _, c := range x.Content {
 		n += int64(len(c.Text))
 		if c.Type == glovebox.BlockImage {
-			n += imageTokens * 3
+			n += imageSize
 		}
 	}
 	return n
