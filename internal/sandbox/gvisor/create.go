@@ -119,7 +119,11 @@ func (d *Driver) build(ctx context.Context, s sandbox.Spec, r *record, guest str
 		return err
 	}
 	defer st.close()
-	go d.reap(s.ID, st)
+	done := make(chan struct{})
+	d.mu.Lock()
+	d.children[s.ID] = done
+	d.mu.Unlock()
+	go d.reap(s.ID, st, done)
 
 	if r.Process, err = processOf(st.cmd.Process.Pid); err != nil {
 		st.first.Close()
@@ -170,15 +174,21 @@ func (d *Driver) boot(ctx context.Context, s sandbox.Spec, r *record, st *sentry
 	return writeRecord(dir, r)
 }
 
-// reap waits for a sandbox's process and writes down how it ended, if its
-// directory is still there.
-func (d *Driver) reap(id sandbox.ID, st *sentry) {
-	err := st.cmd.Wait()
+// reap waits for the end of a sandbox's process and writes down how it came.
+func (d *Driver) reap(id sandbox.ID, st *sentry, done chan struct{}) {
 	how := "the guest ended"
-	if err != nil {
-		how = "the guest ended: " + err.Error()
+	if err := st.cmd.Wait(); err != nil {
+		how += ": " + err.Error()
 	}
-	os.WriteFile(filepath.Join(d.dir(id), exitFile), []byte(how), 0o600)
+	// Not into a directory that someone is removing.
+	if unlock, err := tryLockDir(d.dir(id)); err == nil && unlock != nil {
+		os.WriteFile(filepath.Join(d.dir(id), exitFile), []byte(how), 0o600)
+		unlock()
+	}
+	d.mu.Lock()
+	delete(d.children, id)
+	d.mu.Unlock()
+	close(done)
 	if c := d.takeFirst(id); c != nil {
 		c.Close()
 	}

@@ -71,8 +71,9 @@ type Driver struct {
 	guest  func() (string, error) // path of the packed guest binary, packed at first use
 	limits limiter
 
-	mu    sync.Mutex
-	first map[sandbox.ID]net.Conn // the streams that PID 1 was given, until they are dialled
+	mu       sync.Mutex
+	first    map[sandbox.ID]net.Conn      // the streams that PID 1 was given, until they are dialled
+	children map[sandbox.ID]chan struct{} // closed when the end of a child of ours is written down
 }
 
 var _ sandbox.Driver = (*Driver)(nil)
@@ -94,7 +95,7 @@ func New(o Options) (*Driver, error) {
 	if o.Runsc == "" {
 		o.Runsc = selfExe
 	}
-	d := &Driver{o: o, first: make(map[sandbox.ID]net.Conn)}
+	d := &Driver{o: o, first: make(map[sandbox.ID]net.Conn), children: make(map[sandbox.ID]chan struct{})}
 	for _, p := range []string{d.sandboxes(), d.guests()} {
 		if err := os.MkdirAll(p, 0o700); err != nil {
 			return nil, &glovebox.Error{Code: glovebox.CodeUnavailable, Op: "open the gvisor driver",
@@ -130,6 +131,17 @@ func (d *Driver) takeFirst(id sandbox.ID) net.Conn {
 	c := d.first[id]
 	delete(d.first, id)
 	return c
+}
+
+// reaped waits until the end of a sandbox's process is written down, if it is
+// a child of ours. The process must have ended.
+func (d *Driver) reaped(id sandbox.ID) {
+	d.mu.Lock()
+	done := d.children[id]
+	d.mu.Unlock()
+	if done != nil {
+		<-done
+	}
 }
 
 // checkID refuses what is not an id before it becomes part of a path.

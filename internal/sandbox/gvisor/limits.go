@@ -88,7 +88,9 @@ func (l limiter) planCPU(p *plan, id sandbox.ID, millis int64) {
 	cpus := slices.Clone(l.allowed)
 	rand.Shuffle(len(cpus), func(i, j int) { cpus[i], cpus[j] = cpus[j], cpus[i] })
 	p.cpus = cpus[:n]
-	p.enforced["cpu_millis"] = fmt.Sprintf("processor affinity, %d of %d processors", n, len(l.allowed))
+	if millis == int64(n)*1000 { // a part of a processor is rounded up, and not claimed
+		p.enforced["cpu_millis"] = fmt.Sprintf("processor affinity, %d of %d processors", n, len(l.allowed))
+	}
 }
 
 // onCPUs runs f on a thread of its own that is bound to cpus, which what f

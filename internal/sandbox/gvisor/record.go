@@ -100,17 +100,24 @@ func processOf(pid int) (process, error) {
 
 // alive reports whether the process still runs.
 func (p process) alive() bool {
+	state, ok := p.state()
+	return ok && state != 'Z' && state != 'X'
+}
+
+// state returns the state of the process; ok is false if it is gone. That of
+// a process whose first thread has ended is 'Z' while others still run.
+func (p process) state() (state byte, ok bool) {
 	if p.PID <= 0 || p.BootID != bootID() {
-		return false
+		return 0, false
 	}
 	start, state, err := procStat(p.PID)
-	return err == nil && start == p.Start && state != 'Z' && state != 'X'
+	return state, err == nil && start == p.Start
 }
 
 // kill ends the process and all processes of its PID namespace, and waits
 // until they are gone.
 func (p process) kill(deadline time.Time) error {
-	if p.PID <= 0 || p.BootID != bootID() {
+	if _, ok := p.state(); !ok {
 		return nil
 	}
 	fd, err := unix.PidfdOpen(p.PID, 0)
@@ -122,7 +129,7 @@ func (p process) kill(deadline time.Time) error {
 	}
 	defer unix.Close(fd)
 	// Looked at after the descriptor was opened: it can't become another's.
-	if !p.alive() {
+	if _, ok := p.state(); !ok {
 		return nil
 	}
 	if err := unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0); err != nil && err != unix.ESRCH {

@@ -132,6 +132,7 @@ func (d *Driver) info(id sandbox.ID) (info sandbox.Info, ok bool, err error) {
 	}
 	info = sandbox.Info{ID: id, State: sandbox.Running, Labels: r.Labels, CreatedAt: r.CreatedAt, Enforced: r.Enforced}
 	if !r.Process.alive() {
+		d.reaped(id)
 		info.State, info.Cause = sandbox.Ended, r.cause(dir)
 	}
 	return info, true, nil
@@ -204,24 +205,41 @@ func (d *Driver) remove(id sandbox.ID, dir string) error {
 		if err := r.Process.kill(deadline); err != nil {
 			return err
 		}
+		if err := awaitGone(dir, deadline); err != nil {
+			return err
+		}
+		d.reaped(id)
 		for _, g := range r.Cgroups {
 			if err := removeGroup(g, deadline); err != nil {
 				return err
 			}
 		}
 	}
-	return removeAll(dir)
+	return os.RemoveAll(dir)
 }
 
-// removeAll removes a directory, in which the reaper may still write a file.
-func removeAll(dir string) error {
-	for range 10 {
-		err := os.RemoveAll(dir)
-		if !errors.Is(err, unix.ENOTEMPTY) {
-			return err
-		}
+// awaitGone waits until no process holds the lock that the sentry and what it
+// started inherit. That covers one that its creator started but did not live
+// to write down: it ends by itself when it finds its gate broken.
+func awaitGone(dir string, deadline time.Time) error {
+	f, err := os.Open(filepath.Join(dir, causeFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
 	}
-	return os.RemoveAll(dir)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	for {
+		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		if err == nil {
+			return nil
+		}
+		if err != unix.EWOULDBLOCK && err != unix.EINTR || time.Now().After(deadline) {
+			return fmt.Errorf("wait for the processes of the sandbox: %w", err)
+		}
+		time.Sleep(time.Millisecond)
+	}
 }
 
 // lockDir takes the lock of a sandbox's directory, waiting for whoever makes

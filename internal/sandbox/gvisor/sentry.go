@@ -88,7 +88,7 @@ func (d *Driver) startSentry(s sandbox.Spec, p *plan, guest string, attr *syscal
 	}()
 
 	gate := don.add(gateR, nil)
-	cause := don.add(os.OpenFile(filepath.Join(dir, causeFile), os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600))
+	cause := don.add(heldFile(filepath.Join(dir, causeFile)))
 	flags := []string{argv0, "--root=" + d.o.StateDir, "--network=none", "--platform=systrap", "--directfs=false",
 		"--overlay2=none", "--ignore-cgroups", "--host-uds=none", "--character-device-policy=emulated-only"}
 	if d.o.DebugLogDir != "" {
@@ -165,6 +165,20 @@ func filestore(dir string) (*os.File, error) {
 		return nil, err
 	}
 	pgalloc.IMAWorkAroundForMemFile(f.Fd())
+	return f, nil
+}
+
+// heldFile makes a file with a lock on it that belongs to whoever inherits
+// the descriptor, until the last of them is gone.
+func heldFile(path string) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB); err != nil {
+		f.Close()
+		return nil, fmt.Errorf("lock %s: %w", path, err)
+	}
 	return f, nil
 }
 

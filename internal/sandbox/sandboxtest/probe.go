@@ -166,17 +166,17 @@ type reply struct {
 
 func answer(c net.Conn) {
 	defer c.Close()
-	in := json.NewDecoder(bufio.NewReader(c))
+	in := bufio.NewReader(c)
 	out := json.NewEncoder(c)
 	for {
+		line, err := in.ReadBytes('\n')
 		var q question
-		if in.Decode(&q) != nil {
+		if err != nil || json.Unmarshal(line, &q) != nil {
 			return
 		}
 		if q.Op == "raw" { // from here on the stream is echoed
 			if out.Encode(reply{}) == nil {
-				io.Copy(c, in.Buffered())
-				io.Copy(c, c)
+				io.Copy(c, in)
 			}
 			return
 		}
