@@ -22,6 +22,18 @@ Errors are problems (RFC 9457) that also name code, field, value and hint. On lo
 // them, so that the committed document can be compared. Its version is that of
 // the API, not of the build.
 func buildSpec(routes []route) []byte {
+	b, err := json.Marshal(describeAPI(routes))
+	if err != nil {
+		panic("api: openapi: " + err.Error()) // a fault of the table, found by every test
+	}
+	var out bytes.Buffer
+	if err := json.Indent(&out, b, "", "  "); err != nil {
+		panic("api: openapi: " + err.Error())
+	}
+	return append(out.Bytes(), '\n')
+}
+
+func describeAPI(routes []route) *huma.OpenAPI {
 	reg := huma.NewMapRegistry("#/components/schemas/", huma.DefaultSchemaNamer)
 	doc := &huma.OpenAPI{
 		OpenAPI: "3.1.0",
@@ -35,15 +47,7 @@ func buildSpec(routes []route) []byte {
 	for _, rt := range routes {
 		doc.AddOperation(rt.operation(reg))
 	}
-	b, err := json.Marshal(doc)
-	if err != nil {
-		panic("api: openapi: " + err.Error()) // a fault of the table, found by every test
-	}
-	var out bytes.Buffer
-	if err := json.Indent(&out, b, "", "  "); err != nil {
-		panic("api: openapi: " + err.Error())
-	}
-	return append(out.Bytes(), '\n')
+	return doc
 }
 
 func (rt route) operation(reg huma.Registry) *huma.Operation {
