@@ -19,7 +19,7 @@ func closest(name string, names []string, n int) []string {
 			continue
 		}
 		lower := strings.ToLower(c)
-		near := max(1, len(name)/3)
+		near := max(1, (len(name)+1)/3)
 		far := near + 1
 		if d := len(lower) - len(name); d <= near && -d <= near {
 			far = distance(name, lower)

@@ -23,9 +23,8 @@ const (
 	lookForInput = 1500 * time.Millisecond // for a background command to fail at once
 )
 
-// names is for ids that are easy to read and to write: no vowels that make
-// words, no characters that look alike.
-var names = base32.NewEncoding("bcdfghjkmnpqrstvwxz2345679aeuy48").WithPadding(base32.NoPadding)
+// names is for ids that are easy to read: no characters that look alike.
+var names = base32.NewEncoding("abcdefghjkmnpqrstuvwxyz023456789").WithPadding(base32.NoPadding)
 
 // processID derives the id of the process that a call starts, so that the
 // same call means the same process whichever worker asks. Calls with the same
