@@ -7,13 +7,13 @@ import (
 	"github.com/glovebox-dev/glovebox"
 )
 
-// How old results are trimmed when the window fills: at three quarters of it,
-// down to two fifths, so that the provider's cache is given up seldom and for
-// much. The newest messages stay as they are.
-const (
-	trimOver = 1024 // bytes of a result; shorter ones stay
-	trimKeep = 8    // messages
-)
+// Old results are trimmed when the window is three quarters full, down to two
+// fifths, so that the provider's cache is given up seldom and for much.
+const trimOver = 1024 // bytes of a result; shorter ones stay
+
+// trimKeep is how many of the newest messages stay as they are: as many as
+// the target allows.
+var trimKeep = []int{8, 4, 2}
 
 // makeRoom brings the next request into the model's window.
 func (r *run) makeRoom(ctx context.Context) error {
@@ -28,11 +28,14 @@ func (r *run) makeRoom(ctx context.Context) error {
 	}
 	target, keep := window*2/5, trimKeep
 	if refused { // the count was wrong: harder, by what the count says now
-		target, keep = min(target, tokens*2/5), 2
+		target, keep = min(target, tokens*2/5), trimKeep[2:]
 	}
-	t, freed := r.memory.Trim(target, trimOver, keep)
-	if freed < (tokens-target)/5 && keep > 2 {
-		t, freed = r.memory.Trim(target, trimOver, 2)
+	var t glovebox.Trimmed
+	var freed int64
+	for _, k := range keep {
+		if t, freed = r.memory.Trim(target, trimOver, k); tokens-freed <= target {
+			break
+		}
 	}
 	enough := freed >= (tokens-target)/5
 	if enough && freed > 0 {

@@ -89,8 +89,11 @@ var appliers = map[glovebox.EventType]func(*Builder, glovebox.Event) error{
 		b.open.seen, b.open.asked, b.maxOutput = len(b.open.notes), true, r.MaxOutput
 	}),
 	glovebox.EventModelAnswered: on((*Builder).answered),
-	glovebox.EventModelFailed: on(func(b *Builder, _ glovebox.ModelFailed, _ int64) {
+	glovebox.EventModelFailed: on(func(b *Builder, f glovebox.ModelFailed, _ int64) {
 		b.open.asked = false
+		if f.Kind == string(llm.KindContextTooLong) {
+			b.counted, b.countedAs = 0, 0 // what the provider counted misled
+		}
 	}),
 	glovebox.EventToolFinished: on((*Builder).finished),
 	glovebox.EventQuestion: on(func(b *Builder, q glovebox.QuestionAsked, _ int64) {
