@@ -1,0 +1,169 @@
+package tui_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/glovebox-dev/glovebox"
+	"github.com/glovebox-dev/glovebox/internal/tui"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+var start = time.Date(2026, 1, 2, 15, 4, 5, 0, time.UTC)
+
+// hostile is what a sandbox would write to take a terminal over: it clears
+// the screen, sets the title, fills the clipboard, rings and reorders.
+const hostile = "\x1b[2J\x1b]0;owned\x07\x1b]52;c;cm0gLXJm\x07\x07\u202ereversed\x9b31m"
+
+// story is a job with everything in it. Events without a number are live only.
+func story() []glovebox.Event {
+	seq := int64(0)
+	at := start
+	log := func(typ glovebox.EventType, data any) glovebox.Event {
+		seq++
+		at = at.Add(700 * time.Millisecond)
+		e := glovebox.NewEvent(at, typ, data)
+		e.Seq = seq
+		return e
+	}
+	text := func(s string) []glovebox.Block { return []glovebox.Block{glovebox.Text(s)} }
+	plan := func(done int) glovebox.PlanUpdated {
+		steps := []glovebox.PlanStep{{Text: "Set up", Status: "pending"}, {Text: "Build" + hostile, Status: "pending"}}
+		for i := range steps {
+			if i < done {
+				steps[i].Status = glovebox.PlanDone
+			} else if i == done {
+				steps[i].Status = glovebox.PlanActive
+			}
+		}
+		return glovebox.PlanUpdated{Steps: steps}
+	}
+	return []glovebox.Event{
+		log(glovebox.EventCreated, glovebox.Created{ID: "06f2", Task: "Build me a todo app in React" + hostile, Model: "replay:x"}),
+		log(glovebox.EventClaimed, glovebox.Claimed{Worker: "w", Fence: 1, Attempt: 1}),
+		log(glovebox.EventSandboxReady, glovebox.SandboxReady{ID: "s", Driver: "gvisor", How: "created", DurationMS: 180,
+			Enforced: map[string]string{"memory_bytes": "cgroup v2", "cpu_millis": "cgroup v2", "disk_bytes": "gVisor"}}),
+		log(glovebox.EventPhase, glovebox.PhaseChanged{Phase: glovebox.PhaseWorking}),
+		{Type: glovebox.EventModelDelta, Data: json.RawMessage(`{"type":"text","text":"I'll look"}`)},
+		log(glovebox.EventModelAnswered, glovebox.ModelAnswered{Message: glovebox.Message{Blocks: text("I'll look at what is there." + hostile)},
+			Usage: glovebox.Usage{Input: 12_000, Output: 345, CostMicros: 41_200}}),
+		log(glovebox.EventPlan, plan(0)),
+		log(glovebox.EventToolStarted, glovebox.ToolStarted{CallID: "c1", Name: "shell", Input: json.RawMessage(`{"command":"npm test\nnpm run build"}`)}),
+		{Type: glovebox.EventToolOutput, Data: json.RawMessage(`{"call_id":"c1","text":"one\ntwo\n"}`)},
+		log(glovebox.EventToolFinished, glovebox.ToolFinished{CallID: "c1", Name: "shell", DurationMS: 2345, Content: text("1\n2\n3\n4\n\n5\n6" + hostile)}),
+		log(glovebox.EventToolStarted, glovebox.ToolStarted{CallID: "c2", Name: "write_file", Input: json.RawMessage(`{"path":"src/App.jsx","content":"a\nb\n"}`)}),
+		log(glovebox.EventToolFinished, glovebox.ToolFinished{CallID: "c2", Name: "write_file", DurationMS: 12, Content: text("written")}),
+		log(glovebox.EventToolStarted, glovebox.ToolStarted{CallID: "c3", Name: "edit_file", Input: json.RawMessage(`{"path":"src/App.jsx"}`)}),
+		log(glovebox.EventToolFinished, glovebox.ToolFinished{CallID: "c3", Name: "edit_file", DurationMS: 3, IsError: true, Content: text("old does not occur")}),
+		log(glovebox.EventCheckpoint, glovebox.CheckpointSaved{Commit: "c", Changes: []glovebox.FileChange{{Path: "a", Added: 10, Deleted: 2}, {Path: "b.png", Added: -1, Deleted: -1}}}),
+		log(glovebox.EventEgress, glovebox.EgressAttempted{Host: "registry.example", Port: 443, Allowed: true, BytesDown: 3 << 20}),
+		log(glovebox.EventEgress, glovebox.EgressAttempted{Host: "169.254.169.254", Port: 80, Reason: "link-local address"}),
+		log(glovebox.EventModelFailed, glovebox.ModelFailed{Kind: "overloaded", Message: "try later", Retry: true, WaitMS: 1500}),
+		log(glovebox.EventNotice, glovebox.Notice{Text: "The same call was made three times with the same result."}),
+		log(glovebox.EventQuestion, glovebox.QuestionAsked{CallID: "q", Text: "Which colour?", Until: start.Add(time.Hour)}),
+		log(glovebox.EventUserMessage, glovebox.UserMessage{Text: "blue"}),
+		log(glovebox.EventSandboxLost, glovebox.SandboxLost{ID: "s", Cause: "killed: out of memory"}),
+		log(glovebox.EventPlan, plan(2)),
+		log(glovebox.EventVerified, glovebox.Verified{Summary: "A todo app.", Passed: true, Proofs: []glovebox.Proof{
+			{Command: "npm test", DurationMS: 3100}, {Command: "false", ExitCode: 1, Output: "nope" + hostile}}}),
+		log(glovebox.EventArtifact, glovebox.ArtifactSaved{Artifact: glovebox.Artifact{SHA256: "0123456789abcdef", Size: 45_000, Files: 12}}),
+		log(glovebox.EventFinished, glovebox.Finished{Status: glovebox.StatusComplete}),
+	}
+}
+
+func printed(t *testing.T, o tui.Options, events []glovebox.Event) string {
+	t.Helper()
+	var b bytes.Buffer
+	o.Now = func() time.Time { return start.Add(time.Minute) }
+	p := tui.New(&b, o)
+	for _, e := range events {
+		if err := p.Event(e); err != nil {
+			t.Fatalf("%s: %v", e.Type, err)
+		}
+		if o.Live {
+			p.Tick()
+		}
+	}
+	if err := p.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	path := "testdata/" + name
+	if *update {
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The hour of a question's end is the reader's own.
+	clock := regexp.MustCompile(`until \d\d:\d\d`)
+	if clock.ReplaceAllString(got, "until") != clock.ReplaceAllString(string(want), "until") {
+		t.Errorf("%s differs; look at it and run with -update:\n%s", path, got)
+	}
+}
+
+func TestPlain(t *testing.T) {
+	t.Parallel()
+	got := printed(t, tui.Options{}, story())
+	if strings.ContainsAny(got, "\x1b\x07\r") {
+		t.Errorf("control characters in plain output: %q", got)
+	}
+	golden(t, "plain.txt", got)
+}
+
+func TestColor(t *testing.T) {
+	t.Parallel()
+	golden(t, "color.txt", printed(t, tui.Options{Color: true, Width: func() int { return 72 }}, story()))
+}
+
+// TestHostileTextIsInert looks for any escape sequence that is not one of
+// the printer's own: colours, and moving up over its own status.
+func TestHostileTextIsInert(t *testing.T) {
+	t.Parallel()
+	got := printed(t, tui.Options{Color: true, Live: true}, story())
+	rest := regexp.MustCompile("\x1b\\[[0-9;]*m|\x1b\\[\\d+A\r\x1b\\[J").ReplaceAllString(got, "")
+	for _, bad := range []string{"\x1b", "\x07", "\x9b", "\u009b", "\u202e", "owned", "cm0gLXJm", "\r"} {
+		if i := strings.Index(rest, bad); i >= 0 {
+			t.Errorf("%q came through: %q", bad, rest[max(0, i-40):i+20])
+		}
+	}
+}
+
+// TestLiveLeavesWhatPlainPrints plays the output of the live printer on a
+// tiny terminal: what stays on it is what the plain printer prints.
+func TestLiveLeavesWhatPlainPrints(t *testing.T) {
+	t.Parallel()
+	var screen []string
+	for _, part := range regexp.MustCompile("\x1b\\[(\\d+)A\r\x1b\\[J|[^\x1b]+").FindAllStringSubmatch(printed(t, tui.Options{Live: true}, story()), -1) {
+		if part[1] != "" {
+			up := 0
+			for _, d := range part[1] {
+				up = up*10 + int(d-'0')
+			}
+			screen = screen[:len(screen)-up]
+			continue
+		}
+		screen = append(screen, strings.SplitAfter(strings.TrimSuffix(part[0], "\n"), "\n")...)
+	}
+	var b strings.Builder
+	for _, l := range screen {
+		b.WriteString(strings.TrimSuffix(l, "\n") + "\n")
+	}
+	if want := printed(t, tui.Options{}, story()); b.String() != want {
+		t.Errorf("left on the screen:\n%s\nwant:\n%s", b.String(), want)
+	}
+}

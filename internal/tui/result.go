@@ -1,0 +1,137 @@
+package tui
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/glovebox-dev/glovebox"
+)
+
+var planMarks = map[glovebox.PlanStatus]string{
+	glovebox.PlanPending: "○", glovebox.PlanActive: "◐", glovebox.PlanDone: "●",
+}
+
+func (p *Printer) onPlan(u glovebox.PlanUpdated, _ time.Time) {
+	p.line("")
+	for _, s := range u.Steps {
+		text := p.fit(oneLine(s.Text), 8)
+		mark := planMarks[s.Status]
+		switch s.Status {
+		case glovebox.PlanDone:
+			p.line("    %s %s", p.paint(mark, green), p.paint(text, faint))
+		case glovebox.PlanActive:
+			p.line("    %s %s", p.paint(mark, cyan), p.paint(text, bold))
+		default:
+			p.line("    %s %s", p.paint("○", faint), text)
+		}
+	}
+	p.line("")
+}
+
+func (p *Printer) onNotice(n glovebox.Notice, _ time.Time) {
+	for i, l := range p.wrap(clean(n.Text), 4) {
+		mark := " "
+		if i == 0 {
+			mark = "!"
+		}
+		p.line("  %s %s", p.paint(mark, yellow), l)
+	}
+}
+
+func (p *Printer) onQuestion(q glovebox.QuestionAsked, _ time.Time) {
+	p.line("")
+	for _, l := range p.wrap(clean(q.Text), 4) {
+		p.line("  %s %s", p.paint("?", cyan), p.paint(l, bold))
+	}
+	p.line("    %s", p.paint(fmt.Sprintf(`answer with: glovebox jobs say %s "..."  (until %s)`, p.job.ID, q.Until.Local().Format("15:04")), faint))
+	p.line("")
+}
+
+func (p *Printer) onUserMessage(m glovebox.UserMessage, _ time.Time) {
+	for _, l := range p.wrap(clean(m.Text), 6) {
+		p.line("  %s %s", p.paint("you ›", cyan), l)
+	}
+}
+
+func (p *Printer) onCheckpoint(c glovebox.CheckpointSaved, _ time.Time) {
+	if len(c.Changes) == 0 {
+		return
+	}
+	var added, deleted int64
+	for _, f := range c.Changes {
+		added, deleted = added+max(0, f.Added), deleted+max(0, f.Deleted)
+	}
+	p.line("    %s %s %s", p.paint(fmt.Sprintf("%d files", len(c.Changes)), faint),
+		p.paint(fmt.Sprintf("+%d", added), green), p.paint(fmt.Sprintf("-%d", deleted), red))
+}
+
+func (p *Printer) onEgress(a glovebox.EgressAttempted, _ time.Time) {
+	if a.Allowed {
+		p.egress.hosts[a.Host] = true
+		p.egress.down += a.BytesDown
+		return
+	}
+	p.line("  %s %s", p.paint("⊘", yellow), p.fit(fmt.Sprintf("refused: %s:%d (%s)", oneLine(a.Host), a.Port, oneLine(a.Reason)), 4))
+}
+
+func (p *Printer) onVerified(v glovebox.Verified, _ time.Time) {
+	p.line("")
+	p.line("  %s", p.paint("Verification", bold))
+	for _, proof := range v.Proofs {
+		mark := p.paint("✓", green)
+		if proof.ExitCode != 0 {
+			mark = p.paint("✗", red)
+		}
+		took := millis(proof.DurationMS)
+		p.line("    %s %s %s", mark, p.fit(oneLine(proof.Command), len(took)+8), p.paint(took, faint))
+		if proof.ExitCode != 0 {
+			last, _ := lastLines(clean(proof.Output), 8)
+			for _, l := range last {
+				p.line("      %s", p.paint(p.fit(l, 7), faint))
+			}
+		}
+	}
+}
+
+func (p *Printer) onArtifact(a glovebox.ArtifactSaved, _ time.Time) {
+	p.line("    %s %s", p.paint("✓", green), fmt.Sprintf("packed %d files, %s %s", a.Artifact.Files, size(a.Artifact.Size), p.paint("sha256 "+a.Artifact.SHA256[:min(12, len(a.Artifact.SHA256))], faint)))
+}
+
+func (p *Printer) onFinished(f glovebox.Finished, at time.Time) {
+	p.line("")
+	switch f.Status {
+	case glovebox.StatusComplete:
+		for _, l := range p.wrap(clean(p.job.Summary), 4) {
+			p.line("  %s", l)
+		}
+		p.line("")
+		p.line("  %s", p.paint("done", green, bold)+" "+p.totals(at))
+	case glovebox.StatusCancelled:
+		p.line("  %s", p.paint("cancelled", yellow, bold)+" "+p.totals(at))
+	default:
+		p.line("  %s", p.paint("failed", red, bold)+" "+p.totals(at))
+		if f.Failure != nil {
+			for _, l := range p.wrap(clean(f.Failure.Message), 4) {
+				p.line("  %s", l)
+			}
+			for _, l := range p.wrap(clean(f.Failure.Hint), 4) {
+				p.line("  %s", p.paint(l, faint))
+			}
+		}
+	}
+}
+
+// totals is where the time and the money went.
+func (p *Printer) totals(at time.Time) string {
+	parts := []string{"in " + duration(at.Sub(p.job.CreatedAt)), fmt.Sprintf("%d steps", p.job.Step), p.cost()}
+	if n := len(p.egress.hosts); n > 0 {
+		parts = append(parts, fmt.Sprintf("%s from %d hosts", size(p.egress.down), n))
+	}
+	for _, ph := range []glovebox.Phase{glovebox.PhaseQueued, glovebox.PhasePreparing, glovebox.PhaseWorking, glovebox.PhaseWaiting, glovebox.PhaseVerifying, glovebox.PhasePacking} {
+		if ms := p.job.PhaseMillis[ph]; ms >= 50 {
+			parts = append(parts, string(ph)+" "+millis(ms))
+		}
+	}
+	return p.paint(strings.Join(parts, " · "), faint)
+}
