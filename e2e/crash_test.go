@@ -1,0 +1,101 @@
+package e2e
+
+import (
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/glovebox-dev/glovebox"
+)
+
+// stepsModel names the conversation of testdata/steps.replay.
+func stepsModel(t *testing.T) string {
+	t.Helper()
+	path, err := filepath.Abs("testdata/steps.replay")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return "replay:" + path
+}
+
+// TestCrashSweep kills the server with SIGKILL right after each event of a
+// job in turn, and then at moments between events, each time starting it
+// again, and checks the laws when the job has finished.
+func TestCrashSweep(t *testing.T) {
+	moments := 54
+	if testing.Short() {
+		moments = 6
+	}
+	data := dataDir(t)
+	model := stepsModel(t)
+	rng := rand.New(rand.NewPCG(1, 2)) // the same moments in every run
+	s := serve(t, data, "--model", model)
+	killed := 0
+	for killed < moments {
+		id := s.schedule("Take six steps.")
+		// Each job is killed at several moments: further and further along its log.
+		after := int64(1 + rng.IntN(4))
+		for killed < moments {
+			ended := false
+			s.follow(id, func(e glovebox.Event) bool {
+				ended = e.Type == glovebox.EventFinished
+				return !ended && e.Seq < after
+			})
+			if ended {
+				break
+			}
+			if killed%3 == 2 { // between two events rather than right after one
+				pause(t, time.Duration(rng.IntN(120))*time.Millisecond)
+			}
+			s.kill()
+			killed++
+			s = serve(t, data, "--model", model)
+			after += int64(1 + rng.IntN(5))
+		}
+		st := s.finish(id)
+		if st.Status != glovebox.StatusComplete {
+			t.Fatalf("after %d kills: job %s is %s: %+v", killed, id, st.Status, st.Error)
+		}
+		checkLaws(t, s, id)
+		checkTraces(t, s, id, download(t, s, id)["log.txt"])
+		if t.Failed() {
+			return
+		}
+	}
+	t.Logf("killed %d times", killed)
+}
+
+// pause lets the server go on for a while before it is killed: the moment of
+// the kill is what is varied here, nothing waits for a result.
+func pause(t *testing.T, d time.Duration) {
+	t.Helper()
+	select {
+	case <-time.After(d):
+	case <-t.Context().Done():
+	}
+}
+
+// TestAcknowledgedJobsSurvive checks law L1: every job whose 202 arrived
+// before a kill is there after it.
+func TestAcknowledgedJobsSurvive(t *testing.T) {
+	data := dataDir(t)
+	model := "replay:" + filepath.Join(t.TempDir(), "end.replay")
+	if err := os.WriteFile(model[len("replay:"):], []byte("turn end\ncall finish\n  summary = Nothing was asked.\n  how_to_run = true\n  proofs := [\"true\"]\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	s := serve(t, data, "--model", model, "--concurrency", "1")
+	var ids []string
+	for range 20 {
+		ids = append(ids, s.schedule("Do nothing."))
+	}
+	s.kill()
+	s = serve(t, data, "--model", model)
+	for _, id := range ids {
+		if st := s.finish(id); st.Status != glovebox.StatusComplete {
+			t.Errorf("job %s is %s: %+v", id, st.Status, st.Error)
+		}
+		checkLaws(t, s, id)
+	}
+}

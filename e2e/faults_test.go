@@ -1,0 +1,183 @@
+package e2e
+
+import (
+	"bytes"
+	"fmt"
+	"mime/multipart"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/glovebox-dev/glovebox"
+)
+
+// scheduleArchive posts a task with an archive to start from.
+func (s *server) scheduleArchive(t *testing.T, task, model, path string) string {
+	t.Helper()
+	var body bytes.Buffer
+	w := multipart.NewWriter(&body)
+	w.WriteField("task", task)
+	w.WriteField("model", model)
+	part, err := w.CreateFormFile("archive", filepath.Base(path))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	part.Write(b)
+	w.Close()
+	code, header, answer := s.call(http.MethodPost, "/schedule", w.FormDataContentType(), body.String())
+	if code != http.StatusAccepted {
+		t.Fatalf("POST /schedule with an archive: %d %s", code, answer)
+	}
+	return filepath.Base(header.Get("Location"))
+}
+
+// TestSandboxDies kills the sandbox under a job: it is rebuilt from the last
+// checkpoint, at most three times.
+func TestSandboxDies(t *testing.T) {
+	data := dataDir(t)
+	s := serve(t, data, "--model", stepsModel(t))
+	id := s.schedule("Take six steps.")
+	kills := 0
+	s.follow(id, func(e glovebox.Event) bool {
+		if e.Type == glovebox.EventCheckpoint && kills < 2 {
+			kills++
+			killSandboxes(t, data)
+		}
+		return true
+	})
+	st := s.finish(id)
+	if st.Status != glovebox.StatusComplete {
+		t.Fatalf("after %d dead sandboxes: %+v, %+v", kills, st, st.Error)
+	}
+	checkLaws(t, s, id)
+	checkTraces(t, s, id, download(t, s, id)["log.txt"])
+	lost := 0
+	for _, e := range s.events(id) {
+		if e.Type == glovebox.EventSandboxLost {
+			lost++
+		}
+	}
+	if lost != kills || kills == 0 {
+		t.Errorf("%d sandboxes were killed, the log tells of %d", kills, lost)
+	}
+}
+
+// TestSandboxDiesAgainAndAgain ends the job with a clear error.
+func TestSandboxDiesAgainAndAgain(t *testing.T) {
+	data := dataDir(t)
+	s := serve(t, data, "--model", stepsModel(t))
+	id := s.schedule("Take six steps.")
+	s.follow(id, func(e glovebox.Event) bool {
+		if e.Type == glovebox.EventSandboxReady {
+			killSandboxes(t, data)
+		}
+		return true
+	})
+	st := s.finish(id)
+	if st.Status != glovebox.StatusError || st.Error == nil || st.Error.Code != "sandbox" || st.Error.Hint == "" {
+		t.Errorf("got %+v, %+v; want an error with code sandbox and a hint", st, st.Error)
+	}
+	checkLaws(t, s, id)
+}
+
+// killSandboxes kills the processes of all sandboxes below a data directory.
+func killSandboxes(t *testing.T, data string) {
+	t.Helper()
+	procs, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for _, p := range procs {
+		b, err := os.ReadFile(p)
+		if err != nil || !bytes.Contains(b, []byte(data)) || !bytes.HasPrefix(b, []byte("runsc-sandbox")) {
+			continue
+		}
+		pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(p)))
+		syscall.Kill(pid, syscall.SIGKILL)
+		n++
+	}
+	if n == 0 {
+		t.Errorf("found no sandbox process that names %s", data)
+	}
+}
+
+// TestHandOver stops a server with SIGTERM in the middle of a job: the job is
+// given back, and the next server finishes it in the same sandbox.
+func TestHandOver(t *testing.T) {
+	data := dataDir(t)
+	s := serve(t, data, "--model", stepsModel(t))
+	id := s.schedule("Take six steps.")
+	s.follow(id, func(e glovebox.Event) bool { return e.Type != glovebox.EventToolFinished })
+	s.stop()
+	s = serve(t, data, "--model", stepsModel(t))
+	if st := s.finish(id); st.Status != glovebox.StatusComplete {
+		t.Fatalf("got %+v, %+v", st, st.Error)
+	}
+	checkLaws(t, s, id)
+	sandboxes := map[string]bool{}
+	for _, e := range s.events(id) {
+		if e.Type == glovebox.EventSandboxReady {
+			sandboxes[decode[glovebox.SandboxReady](t, e).ID] = true
+		}
+	}
+	if len(sandboxes) != 1 {
+		t.Errorf("the job used %d sandboxes; the first one should have been found again", len(sandboxes))
+	}
+}
+
+// TestFullDisk fills the disk under a job: it ends in an error, the server
+// stays up, and what was acknowledged stays.
+func TestFullDisk(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("only root can mount a small file system to fill")
+	}
+	image := dataDir(t) // only its link to the image is used
+	data := t.TempDir()
+	if err := syscall.Mount("tmpfs", data, "tmpfs", 0, "size=24m"); err != nil {
+		t.Skipf("no small file system could be mounted: %v", err)
+	}
+	t.Cleanup(func() { syscall.Unmount(data, syscall.MNT_DETACH) })
+	if err := os.Symlink(filepath.Join(image, "images"), filepath.Join(data, "images")); err != nil {
+		t.Fatal(err)
+	}
+	model := filepath.Join(image, "fill.replay")
+	if err := os.WriteFile(model, []byte("turn fill\ncall shell\n  command = head -c 60000000 /dev/urandom > big.bin\n\n"+
+		"turn end\ncall finish\n  summary = Filled.\n  how_to_run = true\n  proofs := [\"true\"]\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	s := serve(t, data, "--model", "replay:"+model)
+	first := s.schedule("Fill the disk.")
+	st := s.finish(first)
+	if st.Status != glovebox.StatusError || st.Error == nil || !strings.Contains(strings.ToLower(st.Error.Message+st.Error.Hint), "space") {
+		t.Errorf("got %+v, %+v; want an error that speaks of space", st, st.Error)
+	}
+	if code, _, body := s.call(http.MethodGet, "/readyz", "", ""); code != http.StatusOK {
+		t.Errorf("the server is not ready any more: %d %s", code, body)
+	}
+	checkLaws(t, s, first)
+}
+
+// TestNoModel ends in an error that names the three ways to set one.
+func TestNoModel(t *testing.T) {
+	data := dataDir(t)
+	s := serve(t, data)
+	st := s.finish(s.schedule("Say hello."))
+	if st.Status != glovebox.StatusError || st.Error == nil {
+		t.Fatalf("got %+v", st)
+	}
+	said := fmt.Sprint(st.Error.Message, st.Error.Hint)
+	for _, way := range []string{"ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY", "chat:", "replay:"} {
+		if !strings.Contains(said, way) {
+			t.Errorf("the error does not name %s: %s", way, said)
+		}
+	}
+}
