@@ -3,10 +3,27 @@ package guest
 import (
 	"context"
 	"errors"
-	"io"
-	"io/fs"
+	"fmt"
 	"net"
+	"net/http"
+	"sync"
 	"time"
+
+	"connectrpc.com/connect"
+	"github.com/hashicorp/yamux"
+
+	"github.com/glovebox-dev/glovebox"
+	"github.com/glovebox-dev/glovebox/internal/guest/guestpb"
+	"github.com/glovebox-dev/glovebox/internal/guest/wire"
+)
+
+// Bounds of a client.
+const (
+	defaultCallTimeout = 30 * time.Second
+	maxReply           = 10 << 20 // bytes of the answer to a call
+	maxReplyHeader     = 16 << 10
+	maxIdleCalls       = 16  // streams kept open for further calls
+	maxEgress          = 256 // connections that a guest may have open at once
 )
 
 // Options configures a Client.
@@ -19,173 +36,239 @@ type Options struct {
 // many goroutines. When the stream breaks, running calls and processes'
 // readers fail with CodeUnavailable; the processes go on, and another Client
 // over a new stream finds them with Processes and Attach.
-type Client struct{}
-
-var errNotYet = errors.New("guest: being written")
+type Client struct {
+	o     Options
+	mux   *yamux.Session
+	http  *http.Transport
+	rpc   guestpb.GuestClient
+	slots chan struct{} // of egress connections
+	wg    sync.WaitGroup
+}
 
 // NewClient starts talking to a guest over conn, which it owns. It returns
 // when the guest has answered, or an error.
-func NewClient(ctx context.Context, conn net.Conn, o Options) (*Client, error) { return nil, errNotYet }
+func NewClient(ctx context.Context, conn net.Conn, o Options) (*Client, error) {
+	if o.CallTimeout <= 0 {
+		o.CallTimeout = defaultCallTimeout
+	}
+	mux, err := wire.NewHost(conn)
+	if err != nil {
+		conn.Close()
+		return nil, unavailable("talk to the guest", err)
+	}
+	c := &Client{o: o, mux: mux, slots: make(chan struct{}, maxEgress)}
+	c.http = &http.Transport{
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			st, err := c.open(ctx)
+			if err != nil {
+				return nil, err
+			}
+			if _, err := st.Write(wire.Header{Kind: wire.KindCall}.Append(nil)); err != nil {
+				st.Close()
+				return nil, err
+			}
+			return wire.NewConn(st, nil), nil
+		},
+		DisableCompression:     true,
+		MaxIdleConnsPerHost:    maxIdleCalls,
+		IdleConnTimeout:        time.Minute,
+		MaxResponseHeaderBytes: maxReplyHeader,
+		ReadBufferSize:         16 << 10,
+		WriteBufferSize:        16 << 10,
+	}
+	c.rpc = guestpb.NewGuestClient(&http.Client{Transport: c.http, CheckRedirect: noRedirect}, "http://guest",
+		connect.WithReadMaxBytes(maxReply), connect.WithAcceptCompression("gzip", nil, nil))
+	c.wg.Go(c.accept)
+	reply, err := call(ctx, c, "greet the guest", c.rpc.Hello, &guestpb.HelloRequest{Version: wire.Version, Egress: o.Egress != nil})
+	if err == nil && reply.Version != wire.Version {
+		err = glovebox.Errorf(glovebox.CodeUnavailable, "the guest speaks version %d of the protocol, not %d", reply.Version, wire.Version)
+	}
+	if err != nil {
+		c.Close()
+		return nil, err
+	}
+	return c, nil
+}
 
-// Close ends the session and its streams. Processes inside go on.
-func (c *Client) Close() error { return errNotYet }
+// noRedirect refuses what a guest has no reason to answer.
+func noRedirect(*http.Request, []*http.Request) error { return errors.New("the guest redirects") }
+
+// Close ends the session and its streams, and waits until the egress handlers
+// have returned, whose connections fail. Processes inside go on.
+func (c *Client) Close() error {
+	err := c.mux.Close()
+	c.http.CloseIdleConnections()
+	c.wg.Wait()
+	return err
+}
 
 // Done is closed when the session has ended, for whatever reason.
-func (c *Client) Done() <-chan struct{} { return nil }
+func (c *Client) Done() <-chan struct{} { return c.mux.CloseChan() }
 
-// Bind tells the guest whom it works for.
-func (c *Client) Bind(ctx context.Context, s Settings) error { return errNotYet }
+// accept takes the streams that the guest opens: egress connections.
+func (c *Client) accept() {
+	for {
+		st, err := c.mux.AcceptStream()
+		if err != nil {
+			return
+		}
+		select {
+		case c.slots <- struct{}{}:
+			c.wg.Go(func() {
+				defer func() { <-c.slots }()
+				c.serveEgress(st)
+			})
+		default:
+			st.Close()
+		}
+	}
+}
+
+func (c *Client) serveEgress(st *yamux.Stream) {
+	conn := wire.NewConn(st, nil)
+	_ = st.SetReadDeadline(time.Now().Add(wire.HeaderTimeout))
+	h, err := wire.ReadHeader(st)
+	if err != nil || h.Kind != wire.KindEgress || c.o.Egress == nil {
+		conn.Close()
+		return
+	}
+	_ = st.SetReadDeadline(time.Time{})
+	c.o.Egress(conn)
+}
+
+// open opens a stream. yamux can't be told to give up, so it is left to
+// itself if ctx ends first; its own timeout then ends the session.
+func (c *Client) open(ctx context.Context) (*yamux.Stream, error) {
+	type result struct {
+		st  *yamux.Stream
+		err error
+	}
+	ch := make(chan result, 1)
+	go func() {
+		st, err := c.mux.OpenStream()
+		ch <- result{st, err}
+	}()
+	select {
+	case r := <-ch:
+		return r.st, r.err
+	case <-ctx.Done():
+		go func() {
+			if r := <-ch; r.st != nil {
+				r.st.Close()
+			}
+		}()
+		return nil, context.Cause(ctx)
+	}
+}
+
+// framed is a stream of frames being used. Its end of ctx interrupts reading
+// and writing.
+type framed struct {
+	ctx  context.Context
+	op   string
+	st   *yamux.Stream
+	r    *wire.FrameReader
+	w    *wire.FrameWriter
+	stop []func()
+}
+
+// stream opens a stream of frames. If timed, and ctx has no deadline, it gets
+// the one of calls.
+func (c *Client) stream(ctx context.Context, op string, h wire.Header, timed bool) (*framed, error) {
+	f := &framed{ctx: ctx, op: op}
+	if _, has := ctx.Deadline(); timed && !has {
+		var cancel context.CancelFunc
+		f.ctx, cancel = context.WithTimeoutCause(ctx, c.o.CallTimeout, c.errTimeout())
+		f.stop = append(f.stop, cancel)
+	}
+	st, err := c.open(f.ctx)
+	if err != nil {
+		f.close()
+		return nil, f.fail(err)
+	}
+	f.st, f.r, f.w = st, wire.NewFrameReader(st), wire.NewFrameWriter(st, h)
+	stop := context.AfterFunc(f.ctx, func() { _ = st.SetDeadline(time.Unix(1, 0)) })
+	f.stop = append(f.stop, func() { stop() })
+	return f, nil
+}
+
+func (c *Client) errTimeout() error {
+	return fmt.Errorf("the guest did not answer within %v", c.o.CallTimeout)
+}
+
+// close closes the stream, which tells the guest to stop what it does for it.
+func (f *framed) close() {
+	for _, stop := range f.stop {
+		stop()
+	}
+	if f.st != nil {
+		_ = wire.NewConn(f.st, nil).Close()
+	}
+}
+
+// fail says what an error of the stream means: ctx ended, the guest reported
+// it, or the stream broke.
+func (f *framed) fail(err error) error {
+	if err == nil {
+		return nil
+	}
+	if f.ctx.Err() != nil {
+		return unavailable(f.op, context.Cause(f.ctx))
+	}
+	if e, ok := errors.AsType[*glovebox.Error](err); ok {
+		if e.Op == "" {
+			e.Op = f.op
+		}
+		return e
+	}
+	return unavailable(f.op, fmt.Errorf("the stream to the guest broke: %w", err))
+}
+
+func unavailable(op string, err error) error {
+	return &glovebox.Error{Code: glovebox.CodeUnavailable, Op: op, Err: err}
+}
+
+// call makes a call with a deadline.
+func call[Req, Res any](ctx context.Context, c *Client, op string, f func(context.Context, *connect.Request[Req]) (*connect.Response[Res], error), m *Req) (*Res, error) {
+	if _, has := ctx.Deadline(); !has {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, c.o.CallTimeout, c.errTimeout())
+		defer cancel()
+	}
+	return callUntimed(ctx, op, f, m)
+}
+
+// callUntimed makes a call that may last as long as ctx.
+func callUntimed[Req, Res any](ctx context.Context, op string, f func(context.Context, *connect.Request[Req]) (*connect.Response[Res], error), m *Req) (*Res, error) {
+	res, err := f(ctx, connect.NewRequest(m))
+	if err != nil {
+		return nil, wire.FromConnect(ctx, op, err)
+	}
+	return res.Msg, nil
+}
+
+// do makes a call that has no answer.
+func do[Req any](ctx context.Context, c *Client, op string, f func(context.Context, *connect.Request[Req]) (*connect.Response[guestpb.Empty], error), m *Req) error {
+	_, err := call(ctx, c, op, f, m)
+	return err
+}
+
+// Bind tells the guest whom it works for. Environment, certificates and files
+// are in place even if the error says that the host name or the clock, which
+// the sandbox may keep to itself, could not be set (CodeUnavailable).
+func (c *Client) Bind(ctx context.Context, s Settings) error {
+	m := &guestpb.Settings{Hostname: s.Hostname, Env: s.Env, CaCerts: s.CACerts, Files: s.Files, Seed: s.Seed}
+	if !s.Now.IsZero() {
+		m.Now = s.Now.UnixNano()
+	}
+	return do(ctx, c, "bind the guest", c.rpc.Bind, m)
+}
 
 // Stats returns what the sandbox uses.
-func (c *Client) Stats(ctx context.Context) (Stats, error) { return Stats{}, errNotYet }
-
-// Start starts a process.
-func (c *Client) Start(ctx context.Context, cmd Command) (*Process, error) { return nil, errNotYet }
-
-// Attach returns a process that was started before, also by another Client
-// and also if it has ended. CodeNotFound if there is none with that id.
-func (c *Client) Attach(ctx context.Context, id string) (*Process, error) { return nil, errNotYet }
-
-// Processes returns the processes that were started, also those that ended
-// (the newest 1000).
-func (c *Client) Processes(ctx context.Context) ([]ProcessState, error) { return nil, errNotYet }
-
-// Run starts a process, waits for its end and returns its output, at most
-// limit bytes of it, the middle left out. If ctx ends, the process group is killed.
-func (c *Client) Run(ctx context.Context, cmd Command, limit int64) (ProcessState, []byte, error) {
-	return ProcessState{}, nil, errNotYet
-}
-
-// Process is a process in the sandbox.
-type Process struct{}
-
-// ID returns the id given in Command.
-func (p *Process) ID() string { return "" }
-
-// Output streams what the process writes, from byte offset on, to f until
-// the process ends and all is read, f returns an error, or ctx ends. What was
-// dropped for OutputLimit is replaced by one line that says how much.
-func (p *Process) Output(ctx context.Context, offset int64, f func(Output) error) error {
-	return errNotYet
-}
-
-// Write writes to the process's standard input or terminal.
-func (p *Process) Write(ctx context.Context, b []byte) error { return errNotYet }
-
-// CloseStdin ends the standard input.
-func (p *Process) CloseStdin(ctx context.Context) error { return errNotYet }
-
-// Terminal returns a two-way stream to the terminal of a process with a TTY.
-func (p *Process) Terminal(ctx context.Context) (net.Conn, error) { return nil, errNotYet }
-
-// Resize sets the size of the terminal.
-func (p *Process) Resize(ctx context.Context, rows, cols uint16) error { return errNotYet }
-
-// Signal sends a signal ("SIGINT", "SIGTERM", "SIGKILL", "SIGHUP", "SIGQUIT",
-// "SIGUSR1", "SIGUSR2", "SIGSTOP", "SIGCONT") to the whole process group and
-// to what was started from it and left the group.
-func (p *Process) Signal(ctx context.Context, name string) error { return errNotYet }
-
-// State returns what the guest knows now.
-func (p *Process) State(ctx context.Context) (ProcessState, error) { return ProcessState{}, errNotYet }
-
-// Wait returns when the process has ended, or ctx does, or, if untilInput,
-// when it has waited for input for half a second.
-func (p *Process) Wait(ctx context.Context, untilInput bool) (ProcessState, error) {
-	return ProcessState{}, errNotYet
-}
-
-// Stat describes a file, not following a symbolic link. CodeNotFound if
-// there is none. Paths are absolute or relative to Workspace, here and below;
-// all file calls act as UID.
-func (c *Client) Stat(ctx context.Context, path string) (Entry, error) { return Entry{}, errNotYet }
-
-// ReadDir lists a directory, sorted by name; at most 10,000 entries, and
-// whether there are more.
-func (c *Client) ReadDir(ctx context.Context, path string) (entries []Entry, more bool, err error) {
-	return nil, false, errNotYet
-}
-
-// ReadFile returns up to limit bytes of a regular file from offset on
-// (limit at most 16 MiB), and its whole size.
-func (c *Client) ReadFile(ctx context.Context, path string, offset, limit int64) (data []byte, size int64, err error) {
-	return nil, 0, errNotYet
-}
-
-// WriteFile writes a file whole or not at all, making its parents. mode 0
-// keeps that of a file that is there, else 0644. At most 64 MiB.
-func (c *Client) WriteFile(ctx context.Context, path string, data []byte, mode fs.FileMode) error {
-	return errNotYet
-}
-
-// Move renames a file or directory, making the parents of its new path.
-// CodeConflict if something is there.
-func (c *Client) Move(ctx context.Context, from, to string) error { return errNotYet }
-
-// Remove removes a file, or a directory and all in it. CodeNotFound if there is none.
-func (c *Client) Remove(ctx context.Context, path string) error { return errNotYet }
-
-// MakeDir makes a directory and its parents.
-func (c *Client) MakeDir(ctx context.Context, path string) error { return errNotYet }
-
-// Glob returns the paths below dir that match a pattern ("**" for any depth),
-// sorted; at most limit, .git and what .gitignore names left out unless all.
-func (c *Client) Glob(ctx context.Context, dir, pattern string, limit int, all bool) ([]Entry, error) {
-	return nil, errNotYet
-}
-
-// Search finds lines with ripgrep; more is true if there were more than Limit.
-func (c *Client) Search(ctx context.Context, q SearchQuery) (matches []Match, more bool, err error) {
-	return nil, false, errNotYet
-}
-
-// Watch calls f with the paths below dir that changed, in batches, until ctx
-// ends. Too many at once: f gets dir itself.
-func (c *Client) Watch(ctx context.Context, dir string, f func(paths []string)) error {
-	return errNotYet
-}
-
-// Listeners returns the TCP ports that are listened on, without the guest's own.
-func (c *Client) Listeners(ctx context.Context) ([]Listener, error) { return nil, errNotYet }
-
-// DialPort connects to a TCP port on the sandbox's loopback.
-func (c *Client) DialPort(ctx context.Context, port uint16) (net.Conn, error) { return nil, errNotYet }
-
-// Export streams the regular files below dir to f, in order of path. Paths
-// are relative, clean, and never leave dir; symbolic links and other kinds of
-// file are reported through skipped with a reason.
-func (c *Client) Export(ctx context.Context, dir string, keep ExportFilter, f func(ExportFile) error, skipped func(path, reason string)) error {
-	return errNotYet
-}
-
-// Import unpacks a zip or tar.gz into dir: regular files and directories,
-// nothing outside dir.
-func (c *Client) Import(ctx context.Context, dir string, archive io.Reader, format string) error {
-	return errNotYet
-}
-
-// Checkpoint commits the workspace to the hidden repository and sends what
-// is new since the commit base (all, if base is empty or unknown) to w as a
-// git pack. If nothing changed since base, the commit is base and nothing is
-// written. The repository is the guest's, outside the workspace.
-func (c *Client) Checkpoint(ctx context.Context, base, message string, w io.Writer) (CheckpointInfo, error) {
-	return CheckpointInfo{}, errNotYet
-}
-
-// CheckpointInfo is what Checkpoint did.
-type CheckpointInfo struct {
-	Commit  string
-	Whole   bool // the pack does not build on base
-	Changes []Change
-}
-
-// Change is a file that differs between two checkpoints.
-type Change struct {
-	Path           string
-	Added, Deleted int64 // lines; -1 for binary
-}
-
-// Restore applies packs, in order, and makes the workspace that of commit.
-func (c *Client) Restore(ctx context.Context, commit string, packs []func() (io.ReadCloser, error)) error {
-	return errNotYet
+func (c *Client) Stats(ctx context.Context) (Stats, error) {
+	m, err := call(ctx, c, "ask the guest what it uses", c.rpc.Stats, &guestpb.Empty{})
+	if err != nil {
+		return Stats{}, err
+	}
+	return Stats{MemoryBytes: m.MemoryBytes, Processes: int(m.Processes), DiskBytes: m.DiskBytes}, nil
 }

@@ -51,6 +51,12 @@ type Command struct {
 	Env  map[string]string
 	Root bool // run as root; only for what the host itself wants done, such as apt
 
+	// NoStdin makes standard input /dev/null. Otherwise Start opens a pipe, or
+	// the terminal, that stays open until CloseStdin or the end; some programs
+	// (ripgrep without a path, cat) then wait for what may come. Run, which
+	// nobody can write to, uses /dev/null unless there is a TTY.
+	NoStdin bool
+
 	// With a TTY, output is one stream and Resize works.
 	TTY        bool
 	Rows, Cols uint16
@@ -72,7 +78,7 @@ type ProcessState struct {
 	EndedAt    time.Time // zero while it runs
 	CPU        time.Duration
 	MaxRSS     int64 // bytes
-	WaitsInput bool  // it is blocked reading its standard input or terminal
+	WaitsInput bool  // it is blocked reading its standard input or terminal; in gVisor an inference, see proc.waitsInput
 	OutputSize int64 // bytes written so far
 }
 
@@ -90,6 +96,8 @@ type Match struct {
 	Path string
 	Line int
 	Text string // at most 500 bytes of the line
+
+	Context bool // it does not match itself: it is beside a line that does
 }
 
 // SearchQuery says what to look for with ripgrep.
@@ -126,6 +134,10 @@ type EgressHandler func(conn net.Conn)
 type Output struct {
 	Stderr bool // always false with a TTY
 	Data   []byte
+	Offset int64 // of Data[0] in all that the process wrote; what follows is at Offset+len(Data), unless Dropped
+	// Dropped is how many bytes are not there any more. Then Data is a line that
+	// says so, and the next piece is at Offset+Dropped.
+	Dropped int64
 }
 
 // ExportFilter decides whether a path of an export is sent; a directory that

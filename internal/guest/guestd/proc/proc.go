@@ -1,0 +1,412 @@
+//go:build linux
+
+// Package proc runs processes for the guest daemon: in a session of their
+// own, with a terminal or pipes, with their output kept for whoever attaches
+// later.
+//
+// A process is what was started and what it started in turn. It has ended
+// when the process that was started has ended; its output has ended when
+// everything that holds the writing ends is gone, or, since things left in the
+// background may hold them for ever, when nothing was written for one second
+// after the end, or five seconds after it in any case. What is written still
+// later is kept and found by those who attach then.
+package proc
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sort"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/creack/pty"
+	"golang.org/x/sys/unix"
+
+	"github.com/glovebox-dev/glovebox"
+	"github.com/glovebox-dev/glovebox/internal/guest/wire"
+)
+
+// Bounds.
+const (
+	DefaultOutput = 1 << 20  // bytes of output kept when a command does not say
+	maxOutput     = 64 << 20 // that a command may ask for
+	maxKept       = 64 << 20 // that all ended processes keep together
+	maxEnded      = 1000     // ended processes that are remembered
+	maxRunning    = 4096
+	endSilence    = time.Second
+	endLatest     = 5 * time.Second
+)
+
+// Command is a process to start, all of it decided.
+type Command struct {
+	ID          string
+	Args        []string
+	Dir         string   // absolute
+	Env         []string // NAME=value; PATH is used to find Args[0]
+	Cred        *syscall.Credential
+	TTY         bool
+	Rows, Cols  uint16
+	NoStdin     bool // /dev/null instead of an open pipe
+	OutputLimit int64
+}
+
+// Table holds the processes.
+type Table struct {
+	spawner *spawner
+
+	mu   sync.Mutex
+	byID map[string]*Process
+	wg   sync.WaitGroup
+}
+
+// NewTable returns an empty table. If reap is set, it waits for every child
+// of this process and adopted orphan; nothing else may wait for children then.
+func NewTable(reap bool) *Table {
+	return &Table{spawner: newSpawner(reap), byID: map[string]*Process{}}
+}
+
+// Close kills what runs and waits for it to end.
+func (t *Table) Close() {
+	for _, p := range t.All() {
+		_ = p.Signal(syscall.SIGKILL)
+	}
+	t.wg.Wait()
+	t.spawner.close()
+}
+
+// Process is one that was started.
+type Process struct {
+	cmd     Command
+	marker  string
+	pid     int
+	started time.Time
+	out     *output
+	exited  chan struct{} // the process has ended
+	done    chan struct{} // and so has its output
+
+	mu     sync.Mutex
+	stdin  *os.File // pipe or terminal; nil when closed
+	writes int      // that are under way
+	end    exit
+	ended  time.Time
+}
+
+// markerName is the variable by which processes that leave their session are
+// still known.
+const markerName = "GLOVEBOX_PROCESS="
+
+// Start starts a process.
+func (t *Table) Start(c Command) (*Process, error) {
+	if err := c.check(); err != nil {
+		return nil, err
+	}
+	path, err := lookPath(c.Args[0], c.Dir, c.Env)
+	if err != nil {
+		return nil, err
+	}
+	p := &Process{cmd: c, marker: markerName + c.ID, exited: make(chan struct{}), done: make(chan struct{}), out: newOutput(c.OutputLimit)}
+	if err := t.reserve(p); err != nil {
+		return nil, err
+	}
+	ended, readers, err := t.launch(p, path)
+	if err != nil {
+		t.mu.Lock()
+		delete(t.byID, c.ID)
+		t.mu.Unlock()
+		return nil, err
+	}
+	t.wg.Go(func() { t.follow(p, ended, readers) })
+	return p, nil
+}
+
+func (c *Command) check() error {
+	switch {
+	case !wire.ValidID(c.ID):
+		return glovebox.Invalid("id", "use 1 to 64 of [0-9A-Za-z_-]", "%.80q can't name a process", c.ID)
+	case len(c.Args) == 0 || c.Args[0] == "":
+		return glovebox.Invalid("args", "name a program", "the command is empty")
+	case c.OutputLimit < 0 || c.OutputLimit > maxOutput:
+		return glovebox.Invalid("output_limit", fmt.Sprintf("give 0 to %d", maxOutput), "%d is out of range", c.OutputLimit)
+	}
+	for _, s := range append(append([]string{c.Dir}, c.Args...), c.Env...) {
+		if strings.IndexByte(s, 0) >= 0 {
+			return glovebox.Invalid("args", "leave it out", "a command can't contain a NUL byte")
+		}
+	}
+	if c.OutputLimit == 0 {
+		c.OutputLimit = DefaultOutput
+	}
+	c.OutputLimit = max(c.OutputLimit, 1<<10)
+	return nil
+}
+
+// reserve takes the id, so that two starts under one id can't both succeed.
+func (t *Table) reserve(p *Process) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.byID[p.cmd.ID] != nil {
+		return glovebox.Errorf(glovebox.CodeConflict, "there is a process %q already", p.cmd.ID)
+	}
+	if len(t.byID) >= maxRunning+maxEnded {
+		return glovebox.Errorf(glovebox.CodeLimit, "%d processes are known already", len(t.byID))
+	}
+	p.started = time.Now()
+	t.byID[p.cmd.ID] = p
+	return nil
+}
+
+// files are the ends of a process's input and output.
+type files struct {
+	child   [3]*os.File
+	readers []*os.File // stdout, stderr; or the terminal
+	stdin   *os.File
+}
+
+func (f *files) close(all bool) {
+	for i, c := range f.child {
+		if c != nil && (i == 0 || c != f.child[0]) && (i < 2 || c != f.child[1]) {
+			c.Close()
+		}
+	}
+	if all {
+		for _, r := range f.readers {
+			r.Close()
+		}
+		if f.stdin != nil {
+			f.stdin.Close()
+		}
+	}
+}
+
+// launch forks. It returns what brings the end and the files to read.
+func (t *Table) launch(p *Process, path string) (<-chan exit, []*os.File, error) {
+	c := &p.cmd
+	f, err := open(c)
+	if err != nil {
+		f.close(true)
+		return nil, nil, fmt.Errorf("open input and output: %w", err)
+	}
+	attr := &syscall.ProcAttr{
+		Dir:   c.Dir,
+		Env:   append(c.Env[:len(c.Env):len(c.Env)], p.marker),
+		Files: []uintptr{f.child[0].Fd(), f.child[1].Fd(), f.child[2].Fd()},
+		Sys:   &syscall.SysProcAttr{Setsid: true, Setctty: c.TTY, Ctty: 0, Credential: c.Cred},
+	}
+	p.mu.Lock()
+	pid, ended, err := t.spawner.spawn(path, c.Args, attr)
+	p.pid, p.stdin = pid, f.stdin
+	p.mu.Unlock()
+	if err != nil {
+		f.close(true)
+		return nil, nil, startError(c, err)
+	}
+	f.close(false)
+	return ended, f.readers, nil
+}
+
+func startError(c *Command, err error) error {
+	if errors.Is(err, syscall.ENOENT) {
+		if _, serr := os.Stat(c.Dir); serr != nil {
+			return glovebox.Errorf(glovebox.CodeNotFound, "the directory %q is not there", c.Dir)
+		}
+		return glovebox.Errorf(glovebox.CodeNotFound, "%q, or the interpreter that it names, is not there", c.Args[0])
+	}
+	return fmt.Errorf("start %q: %w", c.Args[0], err)
+}
+
+func open(c *Command) (*files, error) {
+	f := &files{}
+	if c.TTY {
+		return f, f.openTTY(c)
+	}
+	var err error
+	if c.NoStdin {
+		if f.child[0], err = os.Open(os.DevNull); err != nil {
+			return f, err
+		}
+	} else if f.child[0], f.stdin, err = os.Pipe(); err != nil {
+		return f, err
+	}
+	for i := 1; i <= 2; i++ {
+		r, w, err := os.Pipe()
+		if err != nil {
+			return f, err
+		}
+		f.child[i], f.readers = w, append(f.readers, r)
+	}
+	return f, nil
+}
+
+func (f *files) openTTY(c *Command) error {
+	master, slave, err := pty.Open()
+	if err != nil {
+		return err
+	}
+	f.stdin, f.readers = master, []*os.File{master}
+	f.child = [3]*os.File{slave, slave, slave}
+	if c.Cred != nil {
+		if err := slave.Chown(int(c.Cred.Uid), int(c.Cred.Gid)); err != nil && !errors.Is(err, syscall.EPERM) {
+			return err
+		}
+	}
+	size := &pty.Winsize{Rows: c.Rows, Cols: c.Cols}
+	if size.Rows == 0 || size.Cols == 0 {
+		size.Rows, size.Cols = 24, 80
+	}
+	return pty.Setsize(slave, size)
+}
+
+// follow reads the output and waits for the end.
+func (t *Table) follow(p *Process, ended <-chan exit, readers []*os.File) {
+	var wg sync.WaitGroup
+	drained := make(chan struct{})
+	for i, r := range readers {
+		wg.Go(func() { p.read(r, i == 1) })
+	}
+	go func() { wg.Wait(); close(drained) }()
+
+	e := <-ended
+	p.mu.Lock()
+	p.end, p.ended = e, time.Now()
+	p.mu.Unlock()
+	close(p.exited)
+	p.awaitSilence(drained)
+	p.out.end()
+	p.closeStdin()
+	close(p.done)
+	t.prune()
+}
+
+func (p *Process) read(r *os.File, stderr bool) {
+	defer func() {
+		if !p.cmd.TTY { // the terminal is stdin too, and closed as such
+			r.Close()
+		}
+	}()
+	buf := make([]byte, 32<<10)
+	for {
+		n, err := r.Read(buf)
+		if n > 0 {
+			p.out.append(stderr, buf[:n])
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// awaitSilence waits until all output was read, or none has come for a while.
+func (p *Process) awaitSilence(drained <-chan struct{}) {
+	latest := time.NewTimer(endLatest)
+	defer latest.Stop()
+	exited := time.Now()
+	for {
+		_, last := p.out.written()
+		if last.Before(exited) {
+			last = exited
+		}
+		wait := endSilence - time.Since(last)
+		if wait <= 0 {
+			return
+		}
+		quiet := time.NewTimer(wait)
+		select {
+		case <-drained:
+			quiet.Stop()
+			return
+		case <-latest.C:
+			quiet.Stop()
+			return
+		case <-quiet.C:
+		}
+	}
+}
+
+// prune bounds what ended processes keep: their number, and their output
+// together, the oldest first.
+func (t *Table) prune() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var ended []*Process
+	for _, p := range t.byID {
+		select {
+		case <-p.done:
+			ended = append(ended, p)
+		default:
+		}
+	}
+	sort.Slice(ended, func(i, j int) bool { return ended[i].endedAt().After(ended[j].endedAt()) })
+	var kept int64
+	for i, p := range ended {
+		if i >= maxEnded {
+			delete(t.byID, p.cmd.ID)
+			continue
+		}
+		if kept += p.out.kept(); kept > maxKept {
+			p.out.shed()
+		}
+	}
+}
+
+// Get returns the process with an id.
+func (t *Table) Get(id string) (*Process, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if p := t.byID[id]; p != nil && p.pidNow() != 0 {
+		return p, nil
+	}
+	return nil, glovebox.Errorf(glovebox.CodeNotFound, "there is no process %.80q", id)
+}
+
+// Forget removes an ended process from the table.
+func (t *Table) Forget(id string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.byID, id)
+}
+
+// All returns the processes, the newest first, at most maxEnded of them.
+func (t *Table) All() []*Process {
+	t.mu.Lock()
+	all := make([]*Process, 0, len(t.byID))
+	for _, p := range t.byID {
+		if p.pidNow() != 0 {
+			all = append(all, p)
+		}
+	}
+	t.mu.Unlock()
+	sort.Slice(all, func(i, j int) bool { return all[i].started.After(all[j].started) })
+	return all[:min(len(all), maxEnded)]
+}
+
+// lookPath finds a program as execvp does, in the PATH of the environment
+// that it is to run with.
+func lookPath(name, dir string, env []string) (string, error) {
+	if strings.ContainsRune(name, '/') {
+		if !filepath.IsAbs(name) {
+			name = filepath.Join(dir, name)
+		}
+		return name, nil
+	}
+	path := "/usr/local/bin:/usr/bin:/bin"
+	for _, e := range env {
+		if v, ok := strings.CutPrefix(e, "PATH="); ok {
+			path = v
+		}
+	}
+	for _, d := range filepath.SplitList(path) {
+		if !filepath.IsAbs(d) {
+			d = filepath.Join(dir, d)
+		}
+		full := filepath.Join(d, name)
+		var st unix.Stat_t
+		if unix.Stat(full, &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFREG && st.Mode&0o111 != 0 {
+			return full, nil
+		}
+	}
+	return "", glovebox.Errorf(glovebox.CodeNotFound, "the program %.80q is not in PATH", name)
+}
