@@ -61,7 +61,7 @@ func afford(job *glovebox.Job, info llm.Info, input int64, now time.Time) (price
 		out = min(out, fits)
 	}
 	if limits.WallTimeSeconds > 0 && job.WorkedFor(now) >= time.Duration(limits.WallTimeSeconds)*time.Second {
-		return price{}, reached("wall_time_seconds", "The limit of %s of work was reached.", time.Duration(limits.WallTimeSeconds)*time.Second)
+		return price{}, timeReached(job)
 	}
 	return price{maxOutput: out, tokens: input + out, micros: worst(info, input, out)}, nil
 }
@@ -90,6 +90,10 @@ func outputWithin(info llm.Info, input, micros int64) int64 {
 		return wantedOutput
 	}
 	return left / info.OutputPrice
+}
+
+func timeReached(job *glovebox.Job) *glovebox.Failure {
+	return reached("wall_time_seconds", "The limit of %s of work was reached.", time.Duration(job.Limits.WallTimeSeconds)*time.Second)
 }
 
 func dollars(micros int64) float64 { return float64(micros) / 1e6 }

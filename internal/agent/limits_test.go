@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -65,71 +66,71 @@ func TestAfford(t *testing.T) {
 	}
 }
 
-// embedded makes rapid work in a bubble, where a test has no deadline.
-type embedded struct{ *testing.T }
-
 // TestBudgets: whatever a model uses of what it may use, and however its calls
 // fail, no limit is exceeded, and the end says which one was reached.
 func TestBudgets(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(t *testing.T) {
-		rapid.Check(embedded{t}, func(t *rapid.T) {
-			limits := glovebox.Limits{
-				Steps:           rapid.Int64Range(1, 30).Draw(t, "steps"),
-				Tokens:          rapid.Int64Range(1000, 300_000).Draw(t, "tokens"),
-				WallTimeSeconds: rapid.Int64Range(1, 3600).Draw(t, "wall"),
-			}
-			w := newWorld(limits, nil)
-			w.info = priced
-			if rapid.Bool().Draw(t, "money") {
-				w.job.Limits.CostMicros = rapid.Int64Range(1, 2_000_000).Draw(t, "micros")
-				w.events[0] = event(glovebox.EventCreated, glovebox.Created{ID: w.job.ID, Tenant: "default", Task: task, Model: "test:m", Limits: w.job.Limits})
-				w.events[0].Seq = 1
-			}
-			calls := 0
-			w.model = func(ctx context.Context, r *llm.Request, _ func(glovebox.ModelDelta)) (*llm.Response, error) {
-				q := all[glovebox.ModelRequested](w, glovebox.EventModelRequested)
-				worst := q[len(q)-1]
-				in := rapid.Int64Range(0, worst.MaxTokens-worst.MaxOutput).Draw(t, "input")
-				u := glovebox.Usage{Output: rapid.Int64Range(0, r.MaxOutput).Draw(t, "output")}
-				switch rapid.IntRange(0, 2).Draw(t, "how") {
-				case 0:
-					u.Input = in
-				case 1:
-					u.CacheRead, u.Input = in/2, in-in/2
-				default:
-					u.CacheWrite = in
-				}
-				u.CostMicros = w.info.Cost(u)
-				select {
-				case <-time.After(time.Duration(rapid.IntRange(0, 600).Draw(t, "seconds")) * time.Second):
-				case <-ctx.Done():
-					return nil, &llm.Error{Kind: llm.KindCancelled}
-				}
-				if rapid.IntRange(0, 4).Draw(t, "fails") == 0 {
-					return nil, &llm.Error{Kind: llm.KindTruncated, Usage: u}
-				}
-				calls++
-				a := answer(shell(fmt.Sprint("c", calls), fmt.Sprint("echo ", calls)))
-				a.Usage = u
-				return a, nil
-			}
-			out, err := w.run(context.Background())
-			if err != nil || out.Failure == nil || out.Failure.Code != "limit" && out.Failure.Code != "model" {
-				t.Fatalf("%+v %+v, %v", out, out.Failure, err)
-			}
-			if err := w.laws(); err != nil {
-				t.Fatal(err)
-			}
-			j, l := w.job, w.job.Limits
-			if j.Step > l.Steps || j.Usage.Tokens() > l.Tokens || l.CostMicros > 0 && j.Usage.CostMicros > l.CostMicros {
-				t.Fatalf("exceeded: step %d, usage %+v, limits %+v", j.Step, j.Usage, l)
-			}
-			if worked := j.WorkedFor(time.Now()); worked > time.Duration(l.WallTimeSeconds)*time.Second {
-				t.Fatalf("worked for %s of %d s", worked, l.WallTimeSeconds)
-			}
-		})
+	check(t, func(t *rapid.T) {
+		limits := glovebox.Limits{
+			Steps:           rapid.Int64Range(1, 30).Draw(t, "steps"),
+			Tokens:          rapid.Int64Range(1000, 300_000).Draw(t, "tokens"),
+			WallTimeSeconds: rapid.Int64Range(1, 3600).Draw(t, "wall"),
+			CostMicros:      rapid.Int64Range(0, 2_000_000).Draw(t, "micros"),
+		}
+		w := newWorld(limits, nil)
+		w.info = priced
+		w.jitter = rapid.Float64Range(0, 0.999).Draw(t, "jitter")
+		w.model = spender(w, rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0)), rapid.IntRange(1, 5).Draw(t, "fails"))
+		out, err := w.run(context.Background())
+		if err != nil || out.Failure == nil || out.Failure.Code != "limit" && out.Failure.Code != "model" {
+			t.Fatalf("%+v %+v, %v", out, out.Failure, err)
+		}
+		if err := w.laws(); err != nil {
+			t.Fatal(err)
+		}
+		j, l := w.job, w.job.Limits
+		if j.Step > l.Steps || j.Usage.Tokens() > l.Tokens || l.CostMicros > 0 && j.Usage.CostMicros > l.CostMicros {
+			t.Fatalf("exceeded: step %d, usage %+v, limits %+v", j.Step, j.Usage, l)
+		}
+		if worked := j.WorkedFor(time.Now()); worked > time.Duration(l.WallTimeSeconds)*time.Second {
+			t.Fatalf("worked for %s of %d s", worked, l.WallTimeSeconds)
+		}
 	})
+}
+
+// spender is a model that uses any part of what each call may use, takes its
+// time, and fails once in so many calls.
+func spender(w *world, rng *rand.Rand, fails int) modelFunc {
+	calls := 0
+	return func(ctx context.Context, r *llm.Request, _ func(glovebox.ModelDelta)) (*llm.Response, error) {
+		q := all[glovebox.ModelRequested](w, glovebox.EventModelRequested)
+		worst := q[len(q)-1]
+		in := rng.Int64N(worst.MaxTokens - worst.MaxOutput + 1)
+		u := glovebox.Usage{Output: rng.Int64N(r.MaxOutput + 1)}
+		switch rng.IntN(4) {
+		case 0:
+			u.Input = in
+		case 1:
+			u.CacheRead, u.Input = in/2, in-in/2
+		case 2:
+			u.CacheWrite, u.Output = worst.MaxTokens-worst.MaxOutput, r.MaxOutput
+		default:
+			u.CacheWrite = in
+		}
+		u.CostMicros = w.info.Cost(u)
+		select {
+		case <-time.After(time.Duration(rng.IntN(600)) * time.Second):
+		case <-ctx.Done():
+			return nil, &llm.Error{Kind: llm.KindCancelled}
+		}
+		if rng.IntN(fails) == 0 {
+			return nil, &llm.Error{Kind: llm.KindTruncated, Usage: u}
+		}
+		calls++
+		a := answer(shell(fmt.Sprint("c", calls), fmt.Sprint("echo ", calls)))
+		a.Usage = u
+		return a, nil
+	}
 }
 
 func TestWallTimeStopsTool(t *testing.T) {

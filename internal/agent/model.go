@@ -53,7 +53,7 @@ func (r *run) stream(ctx context.Context, req *llm.Request, input int64) error {
 		failed  error
 		start   = time.Now()
 	)
-	why, panicked, end := r.during(ctx, errInterrupted, func(ctx context.Context) {
+	why, panicked, end := r.during(ctx, action{yield: errInterrupted}, func(ctx context.Context) {
 		full, err := r.withImages(ctx, req)
 		if err != nil {
 			failed = err
@@ -95,7 +95,7 @@ func (r *run) stream(ctx context.Context, req *llm.Request, input int64) error {
 	if end != nil || wait == 0 {
 		return end
 	}
-	return r.pause(ctx, wait, false)
+	return r.pause(ctx, min(wait, r.timeLeft()), false)
 }
 
 // errInterrupted is the cause with which a call of the model is cancelled so

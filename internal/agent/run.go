@@ -97,6 +97,9 @@ func (r *run) loop(ctx context.Context) (Outcome, error) {
 // step does the next thing that the log asks for.
 func (r *run) step(ctx context.Context) error {
 	if isClosed(r.Drain) {
+		if err := r.checkpoint(ctx); err != nil { // the next worker may have another sandbox
+			return err
+		}
 		return ErrDrained
 	}
 	if _, err := r.takeSignals(ctx); err != nil {
@@ -108,6 +111,12 @@ func (r *run) step(ctx context.Context) error {
 	case stageUnanswered:
 		return r.recordInterrupted(ctx)
 	case stageCalls:
+		if r.timeLeft() == 0 {
+			if err := r.checkpoint(ctx); err != nil {
+				return err
+			}
+			return fail(*timeReached(r.job))
+		}
 		return r.call(ctx, r.at.nextCall())
 	case stageNudge:
 		return r.nudge(ctx)

@@ -61,14 +61,19 @@ const (
 // wall time.
 var causeTime = glovebox.Errorf(glovebox.CodeLimit, "the job's limit of wall time was reached")
 
+// action is how to run something in [run.during].
+type action struct {
+	yield   error // the cause with which to cancel it when the user says something; nil: don't
+	untimed bool  // not bound by the limit of wall time
+}
+
 // during runs f in a goroutine of its own, waits for it, and obeys signals
-// and the limit of wall time meanwhile. When the user says something, f's
-// context is cancelled with yield, if that is set.
+// and the limit of wall time meanwhile.
 //
 // The error is one that ends this Run: the job was cancelled, the store
 // failed. f has returned in any case. A panic of f is returned in panicked:
 // a fault in one tool is no reason to take all jobs of the server down.
-func (r *run) during(ctx context.Context, yield error, f func(context.Context)) (why stopped, panicked, err error) {
+func (r *run) during(ctx context.Context, a action, f func(context.Context)) (why stopped, panicked, err error) {
 	actx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	done := make(chan error, 1)
@@ -83,16 +88,18 @@ func (r *run) during(ctx context.Context, yield error, f func(context.Context)) 
 		f(actx)
 	}()
 
-	limit := r.wallTimer()
-	defer func() { limit.Stop() }()
+	limit := time.NewTimer(r.timeLeft())
+	defer limit.Stop()
 	wake := r.SignalWake
 	for {
 		select {
 		case panicked = <-done:
 			return why, panicked, err
 		case <-limit.C:
-			why = stoppedTime
-			cancel(causeTime)
+			if !a.untimed {
+				why = stoppedTime
+				cancel(causeTime)
+			}
 		case _, open := <-wake:
 			if !open {
 				wake = nil
@@ -107,23 +114,22 @@ func (r *run) during(ctx context.Context, yield error, f func(context.Context)) 
 				cancel(err)
 				continue
 			}
-			limit.Stop()
-			limit = r.wallTimer()
-			if said && yield != nil && why == notStopped {
+			limit.Reset(r.timeLeft())
+			if said && a.yield != nil && why == notStopped {
 				why = stoppedUser
-				cancel(yield)
+				cancel(a.yield)
 			}
 		}
 	}
 }
 
-// wallTimer returns a timer that fires when the limit of wall time is reached.
-func (r *run) wallTimer() *time.Timer {
-	left := 365 * 24 * time.Hour
-	if s := r.job.Limits.WallTimeSeconds; s > 0 {
-		left = time.Duration(s)*time.Second - r.job.WorkedFor(time.Now())
+// timeLeft returns how long the job may still work.
+func (r *run) timeLeft() time.Duration {
+	s := r.job.Limits.WallTimeSeconds
+	if s <= 0 {
+		return 365 * 24 * time.Hour
 	}
-	return time.NewTimer(max(0, left))
+	return max(0, time.Duration(s)*time.Second-r.job.WorkedFor(time.Now()))
 }
 
 // pause waits, obeying signals. It ends early when the user says something

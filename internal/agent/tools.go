@@ -72,14 +72,14 @@ func (r *run) act(ctx context.Context, g *guest.Client, c pendingCall) error {
 			r.Live(event(glovebox.EventToolOutput, glovebox.ToolOutput{CallID: c.CallID, Text: text}))
 		},
 	}
-	var yield error
+	var how action
 	if t.Yields {
-		yield = tool.ErrYield
+		how.yield = tool.ErrYield
 	}
 	var res tool.Result
 	var failed error
 	start := time.Now()
-	why, panicked, end := r.during(ctx, yield, func(ctx context.Context) {
+	why, panicked, end := r.during(ctx, how, func(ctx context.Context) {
 		res, failed = t.Run(ctx, env, c.Input)
 	})
 	r.dirty = r.dirty || !t.ReadOnly
@@ -159,7 +159,7 @@ func (r *run) finish(ctx context.Context, c pendingCall, f glovebox.ToolFinished
 func (r *run) guest(ctx context.Context) (*guest.Client, error) {
 	var g *guest.Client
 	var failed error
-	_, panicked, end := r.during(ctx, nil, func(ctx context.Context) { g, failed = r.Host.Guest(ctx) })
+	why, panicked, end := r.during(ctx, action{}, func(ctx context.Context) { g, failed = r.Host.Guest(ctx) })
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
@@ -171,6 +171,9 @@ func (r *run) guest(ctx context.Context) (*guest.Client, error) {
 	}
 	if failed = errors.Join(failed, panicked); failed == nil {
 		return g, nil
+	}
+	if why == stoppedTime {
+		return nil, fail(*timeReached(r.job))
 	}
 	switch glovebox.CodeOf(failed) {
 	case glovebox.CodeFenced:
@@ -199,7 +202,7 @@ func (r *run) checkpoint(ctx context.Context) error {
 		return nil
 	}
 	var failed error
-	_, panicked, end := r.during(ctx, nil, func(ctx context.Context) { failed = r.Host.Checkpoint(ctx) })
+	_, panicked, end := r.during(ctx, action{untimed: true}, func(ctx context.Context) { failed = r.Host.Checkpoint(ctx) })
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}

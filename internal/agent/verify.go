@@ -38,7 +38,7 @@ func (r *run) verify(ctx context.Context, g *guest.Client, c pendingCall, fin to
 	for _, command := range fin.Proofs {
 		var p glovebox.Proof
 		var failed error
-		why, panicked, end := r.during(ctx, nil, func(ctx context.Context) { p, failed = r.Prove(ctx, g, command) })
+		why, panicked, end := r.during(ctx, action{}, func(ctx context.Context) { p, failed = r.Prove(ctx, g, command) })
 		r.dirty = true // a build leaves files
 		if ctx.Err() != nil {
 			return context.Cause(ctx)

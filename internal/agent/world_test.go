@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+	"pgregory.net/rapid"
 
 	"github.com/glovebox-dev/glovebox"
 	"github.com/glovebox-dev/glovebox/internal/guest"
@@ -301,6 +302,21 @@ func finish(id string, proofs ...string) glovebox.Block {
 func bubble(t *testing.T, f func(t *testing.T)) {
 	t.Helper()
 	synctest.Test(t, f)
+}
+
+// check checks a property, each case with a clock of its own.
+func check(t *testing.T, property func(*rapid.T)) {
+	t.Helper()
+	rapid.Check(t, func(r *rapid.T) {
+		var failed any
+		synctest.Test(t, func(*testing.T) {
+			defer func() { failed = recover() }() // rapid fails by panic, on its own goroutine
+			property(r)
+		})
+		if failed != nil {
+			panic(failed)
+		}
+	})
 }
 
 // laws returns the first law that a log breaks, under the given tools.
