@@ -81,8 +81,9 @@ type Options struct {
 	LocalAddrs func() []netip.Addr
 
 	// Internal serves names that exist only in the sandbox, over plain HTTP
-	// at port 80: the package cache. The policy is not asked about them.
-	Internal map[string]http.RoundTripper
+	// at port 80: the package cache. The policy is not asked about such a
+	// name, but about what its handler wants of the network.
+	Internal map[string]InternalHandler
 
 	// MaxConns is how many connections are served at once; 0 means 256.
 	// More are answered with 503.
@@ -90,6 +91,19 @@ type Options struct {
 
 	// Timeouts bounds waiting; zero fields mean those of DefaultTimeouts.
 	Timeouts Timeouts
+}
+
+// InternalHandler answers a request to an internal name. It must close the
+// request's body, and reach the network through out alone.
+type InternalHandler func(r *http.Request, out Outside) (*http.Response, error)
+
+// Outside is the network as the policy of one job lets it be reached. Its
+// RoundTrip serves http and https; a host that is not allowed is an error, of
+// which [IsDenied] tells.
+type Outside interface {
+	http.RoundTripper
+	Check(host string, port uint16) Verdict
+	Record(glovebox.EgressAttempted) // for what is answered without the network
 }
 
 // Timeouts bounds how long a connection may wait for something.

@@ -61,7 +61,7 @@ func (s *session) serveHTTP(h *head) bool {
 	if h.expect != "" && !s.goOn(h, req) {
 		return false
 	}
-	a := s.begin(h.at, v.Reason)
+	a := s.p.begin(h.at, v.Reason)
 	if internal != nil {
 		a.record = func(glovebox.EgressAttempted) {} // it records where it goes itself
 	}
@@ -69,19 +69,17 @@ func (s *session) serveHTTP(h *head) bool {
 }
 
 // exchange sends a request on and the response back.
-func (s *session) exchange(h *head, req *http.Request, v Verdict, internal http.RoundTripper, a *attempt) bool {
+func (s *session) exchange(h *head, req *http.Request, v Verdict, internal InternalHandler, a *attempt) bool {
 	ctx, cancel := context.WithCancel(s.ctx)
 	defer cancel()
 	out, body := outgoing(ctx, req, h.at, a)
-	rt, err := internal, error(nil)
-	if internal == nil {
-		rt, err = s.p.transportFor(ctx, v, h.at)
+	var resp *http.Response
+	var err error
+	if internal != nil {
+		resp, err = internal(out, outside{s.p})
+	} else {
+		resp, err = s.p.roundTrip(out, v, h.at)
 	}
-	if err != nil {
-		s.fail(a, err)
-		return false
-	}
-	resp, err := rt.RoundTrip(out)
 	if err != nil {
 		s.settle(cancel, body)
 		s.fail(a, err)
@@ -108,14 +106,22 @@ func (s *session) settle(cancel context.CancelFunc, body *countedBody) {
 	s.conn.SetReadDeadline(time.Time{})
 }
 
-// transportFor returns the way to a server: at once, or through the host's
-// own proxy.
-func (p *Proxy) transportFor(ctx context.Context, v Verdict, at endpoint) (http.RoundTripper, error) {
-	via, err := p.upstreamFor("http", at)
-	if err != nil || via == nil {
-		return p.direct, err
+// roundTrip sends a request on, at once or through the host's own proxy.
+func (p *Proxy) roundTrip(r *http.Request, v Verdict, at endpoint) (*http.Response, error) {
+	via, err := p.upstreamFor(r.URL.Scheme, at)
+	if err == nil && via == nil {
+		return p.direct.RoundTrip(r)
 	}
-	return p.via, p.checkIfResolvable(ctx, v, at)
+	if err == nil {
+		err = p.checkIfResolvable(r.Context(), v, at)
+	}
+	if err != nil {
+		if r.Body != nil {
+			r.Body.Close()
+		}
+		return nil, err
+	}
+	return p.via.RoundTrip(r)
 }
 
 // goOn answers a request that asks whether to send its body.

@@ -207,8 +207,8 @@ type attempt struct {
 }
 
 // begin starts an attempt that was allowed for the given reason.
-func (s *session) begin(at endpoint, reason string) *attempt {
-	a := &attempt{record: s.p.o.Record, at: at}
+func (p *Proxy) begin(at endpoint, reason string) *attempt {
+	a := &attempt{record: p.o.Record, at: at}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.long = time.AfterFunc(LongAttempt, func() { a.report(true, reason) })

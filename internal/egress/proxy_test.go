@@ -627,16 +627,19 @@ func spyOn(c net.Conn, to string, auth *sync.Map) {
 	<-done
 }
 
-type roundTrip func(*http.Request) (*http.Response, error)
-
-func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
-
 func TestInternalNames(t *testing.T) {
 	t.Parallel()
 	w, _, _ := newWorld(t)
-	addr := w.start(t, Options{Internal: map[string]http.RoundTripper{"npm.glovebox.internal": roundTrip(func(r *http.Request) (*http.Response, error) {
+	addr := w.start(t, Options{Internal: map[string]InternalHandler{"npm.glovebox.internal": func(r *http.Request, out Outside) (*http.Response, error) {
+		req, err := http.NewRequest("GET", "http://other.example/", nil)
+		if err != nil {
+			return nil, err
+		}
+		if _, err := out.RoundTrip(req); !IsDenied(err) {
+			t.Errorf("a handler reached another host: %v", err)
+		}
 		return &http.Response{StatusCode: 200, ContentLength: -1, Header: http.Header{}, Body: io.NopCloser(strings.NewReader("cached " + r.URL.Path))}, nil
-	})}})
+	}}})
 	c := client(t, addr, nil)
 	if code, body := get(t, c, "http://npm.glovebox.internal/react"); code != 200 || body != "cached /react" {
 		t.Errorf("got %d %q", code, body)
@@ -647,7 +650,7 @@ func TestInternalNames(t *testing.T) {
 	if code, body := get(t, c, "http://pip.glovebox.internal/"); code != 403 || !strings.Contains(body, "no network access") {
 		t.Errorf("got %d %q", code, body)
 	}
-	if n := len(w.recorded()); n != 2 {
+	if n := len(w.recorded()); n != 3 { // the handler's, the malformed one, the denied one
 		t.Errorf("%d records: %+v", n, w.recorded())
 	}
 }

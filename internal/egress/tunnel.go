@@ -27,7 +27,7 @@ func (s *session) serveConnect(at endpoint) bool {
 	if at.port == 80 {
 		return s.plainTunnel(at)
 	}
-	a := s.begin(at, v.Reason)
+	a := s.p.begin(at, v.Reason)
 	server, err := s.p.connect(s.ctx, v, at)
 	if err != nil {
 		s.fail(a, err)
