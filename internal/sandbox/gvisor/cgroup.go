@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/glovebox-dev/glovebox/internal/sandbox"
+	"github.com/glovebox-dev/glovebox/internal/sandbox/local"
 )
 
 // supervisorGroup is the leaf cgroup that our own process moves into, so that
@@ -245,7 +246,7 @@ func prepareV2(c cgroups) cgroups {
 	if !writable(own) {
 		return no("the cgroup " + own + " is not delegated to this user")
 	}
-	have := strings.Fields(readNote(filepath.Join(own, "cgroup.controllers")))
+	have := strings.Fields(local.ReadNote(filepath.Join(own, "cgroup.controllers")))
 	var want []string
 	for _, ctrl := range []string{"cpu", "memory"} {
 		if slices.Contains(have, ctrl) {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/glovebox-dev/glovebox"
 	"github.com/glovebox-dev/glovebox/internal/sandbox"
+	"github.com/glovebox-dev/glovebox/internal/sandbox/local"
 )
 
 // createTimeout bounds a Create whose ctx has no earlier deadline: far more
@@ -40,7 +41,7 @@ func (d *Driver) Create(ctx context.Context, s sandbox.Spec) (err error) {
 	} else if err != nil {
 		return createError(err)
 	}
-	hold, err := lockDir(ctx, dir)
+	hold, err := local.LockDir(ctx, dir)
 	if err != nil || hold == nil { // someone's Destroy came between
 		os.Remove(dir)
 		return createError(errors.Join(err, ctx.Err()))
@@ -125,7 +126,7 @@ func (d *Driver) build(ctx context.Context, s sandbox.Spec, r *record, guest str
 	d.mu.Unlock()
 	go d.reap(s.ID, st, done)
 
-	if r.Process, err = processOf(st.cmd.Process.Pid); err != nil {
+	if r.Process, err = local.ProcessOf(st.cmd.Process.Pid); err != nil {
 		st.first.Close()
 		return err
 	}
@@ -181,7 +182,7 @@ func (d *Driver) reap(id sandbox.ID, st *sentry, done chan struct{}) {
 		how += ": " + err.Error()
 	}
 	// Not into a directory that someone is removing.
-	if unlock, err := tryLockDir(d.dir(id)); err == nil && unlock != nil {
+	if unlock, err := local.TryLockDir(d.dir(id)); err == nil && unlock != nil {
 		os.WriteFile(filepath.Join(d.dir(id), exitFile), []byte(how), 0o600)
 		unlock()
 	}

@@ -2,9 +2,7 @@ package gvisor
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
@@ -12,10 +10,9 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/glovebox-dev/glovebox"
 	"github.com/glovebox-dev/glovebox/internal/sandbox"
+	"github.com/glovebox-dev/glovebox/internal/sandbox/local"
 )
 
 const (
@@ -41,7 +38,7 @@ func (d *Driver) Dial(ctx context.Context, id sandbox.ID) (net.Conn, error) {
 	if r == nil || !r.Started {
 		return nil, notFound(id, "does not exist")
 	}
-	if !r.Process.alive() {
+	if !r.Process.Alive() {
 		return nil, notFound(id, "has ended")
 	}
 	if c := d.takeFirst(id); c != nil {
@@ -51,7 +48,7 @@ func (d *Driver) Dial(ctx context.Context, id sandbox.ID) (net.Conn, error) {
 	defer cancel()
 	c, err := d.dial(ctx, id)
 	if err != nil {
-		if !r.Process.alive() {
+		if !r.Process.Alive() {
 			return nil, notFound(id, "has ended")
 		}
 		if cerr := context.Cause(ctx); cerr != nil {
@@ -118,7 +115,7 @@ func (d *Driver) info(id sandbox.ID) (info sandbox.Info, ok bool, err error) {
 	}
 	if r == nil || !r.Started {
 		// Whoever makes it holds it. If nobody does, it was left half-made.
-		unlock, err := tryLockDir(dir)
+		unlock, err := local.TryLockDir(dir)
 		if err != nil || unlock == nil {
 			return info, false, err
 		}
@@ -131,7 +128,7 @@ func (d *Driver) info(id sandbox.ID) (info sandbox.Info, ok bool, err error) {
 		}
 	}
 	info = sandbox.Info{ID: id, State: sandbox.Running, Labels: r.Labels, CreatedAt: r.CreatedAt, Enforced: r.Enforced}
-	if !r.Process.alive() {
+	if !r.Process.Alive() {
 		d.reaped(id)
 		info.State, info.Cause = sandbox.Ended, r.cause(dir)
 	}
@@ -151,7 +148,7 @@ func halfMade(id sandbox.ID, dir string, r *record) sandbox.Info {
 
 // cause says why a sandbox ended.
 func (r *record) cause(dir string) string {
-	if s := readNote(filepath.Join(dir, causeFile)); s != "" {
+	if s := local.ReadNote(filepath.Join(dir, causeFile)); s != "" {
 		return s
 	}
 	for _, g := range r.Cgroups {
@@ -159,10 +156,10 @@ func (r *record) cause(dir string) string {
 			return fmt.Sprintf(causeMemory, r.Limits.MemoryBytes>>20)
 		}
 	}
-	if r.Process.BootID != bootID() {
+	if r.Process.BootID != local.BootID() {
 		return "the machine was restarted"
 	}
-	if s := readNote(filepath.Join(dir, exitFile)); s != "" {
+	if s := local.ReadNote(filepath.Join(dir, exitFile)); s != "" {
 		return s
 	}
 	return "unknown: it ended while no process of ours was watching"
@@ -175,7 +172,7 @@ func (d *Driver) Destroy(ctx context.Context, id sandbox.ID) error {
 		return nil // nothing of that name can be there
 	}
 	dir := d.dir(id)
-	unlock, err := lockDir(ctx, dir)
+	unlock, err := local.LockDir(ctx, dir)
 	if err != nil {
 		return &glovebox.Error{Code: glovebox.CodeUnavailable, Op: "destroy sandbox " + string(id), Err: err}
 	}
@@ -202,10 +199,10 @@ func (d *Driver) remove(id sandbox.ID, dir string) error {
 	}
 	deadline := time.Now().Add(killTimeout)
 	if r != nil {
-		if err := r.Process.kill(deadline); err != nil {
+		if err := r.Process.Kill(deadline); err != nil {
 			return err
 		}
-		if err := awaitGone(dir, deadline); err != nil {
+		if err := local.AwaitGone(filepath.Join(dir, causeFile), deadline); err != nil {
 			return err
 		}
 		d.reaped(id)
@@ -216,74 +213,4 @@ func (d *Driver) remove(id sandbox.ID, dir string) error {
 		}
 	}
 	return os.RemoveAll(dir)
-}
-
-// awaitGone waits until no process holds the lock that the sentry and what it
-// started inherit. That covers one that its creator started but did not live
-// to write down: it ends by itself when it finds its gate broken.
-func awaitGone(dir string, deadline time.Time) error {
-	f, err := os.Open(filepath.Join(dir, causeFile))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	for {
-		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-		if err == nil {
-			return nil
-		}
-		if err != unix.EWOULDBLOCK && err != unix.EINTR || time.Now().After(deadline) {
-			return fmt.Errorf("wait for the processes of the sandbox: %w", err)
-		}
-		time.Sleep(time.Millisecond)
-	}
-}
-
-// lockDir takes the lock of a sandbox's directory, waiting for whoever makes
-// or removes the sandbox. unlock is nil if there is no such directory.
-func lockDir(ctx context.Context, dir string) (unlock func(), err error) {
-	for {
-		unlock, err := tryLockDir(dir)
-		if unlock != nil || err != nil {
-			return unlock, err
-		}
-		if _, err := os.Lstat(dir); errors.Is(err, fs.ErrNotExist) {
-			return nil, nil
-		}
-		// flock can't be waited for together with a ctx.
-		select {
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		case <-time.After(2 * time.Millisecond):
-		}
-	}
-}
-
-// tryLockDir takes the lock of a directory; unlock is nil if another has it,
-// or there is no such directory.
-func tryLockDir(dir string) (unlock func(), err error) {
-	f, err := os.OpenFile(dir, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-	if err == nil {
-		// It may have been removed, and made anew, before we had the lock.
-		held, err1 := f.Stat()
-		named, err2 := os.Lstat(dir)
-		if err1 == nil && err2 == nil && os.SameFile(held, named) {
-			return func() { f.Close() }, nil
-		}
-	}
-	f.Close()
-	if err != nil && !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR) {
-		return nil, fmt.Errorf("lock %s: %w", dir, err)
-	}
-	return nil, nil
 }

@@ -17,6 +17,7 @@ import (
 	"gvisor.dev/gvisor/pkg/sentry/pgalloc"
 
 	"github.com/glovebox-dev/glovebox/internal/sandbox"
+	"github.com/glovebox-dev/glovebox/internal/sandbox/local"
 )
 
 // nobody is the user that the sentry runs as in its user namespace.
@@ -88,7 +89,7 @@ func (d *Driver) startSentry(s sandbox.Spec, p *plan, guest string, attr *syscal
 	}()
 
 	gate := don.add(gateR, nil)
-	cause := don.add(heldFile(filepath.Join(dir, causeFile)))
+	cause := don.add(local.HeldFile(filepath.Join(dir, causeFile)))
 	flags := []string{argv0, "--root=" + d.o.StateDir, "--network=none", "--platform=systrap", "--directfs=false",
 		"--overlay2=none", "--ignore-cgroups", "--host-uds=none", "--character-device-policy=emulated-only"}
 	if d.o.DebugLogDir != "" {
@@ -168,20 +169,6 @@ func filestore(dir string) (*os.File, error) {
 	return f, nil
 }
 
-// heldFile makes a file with a lock on it that belongs to whoever inherits
-// the descriptor, until the last of them is gone.
-func heldFile(path string) (*os.File, error) {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
-		return nil, err
-	}
-	if err := unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB); err != nil {
-		f.Close()
-		return nil, fmt.Errorf("lock %s: %w", path, err)
-	}
-	return f, nil
-}
-
 // controlSocket makes the socket on which gVisor takes commands.
 func controlSocket(dir string) (*os.File, error) {
 	fd, err := server.CreateSocket(filepath.Join(dir, socketFile))
@@ -227,7 +214,7 @@ func (s *sentry) awaitReady(ctx context.Context, dir string) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	said := readNote(filepath.Join(dir, bootLogFile))
+	said := local.ReadNote(filepath.Join(dir, bootLogFile))
 	if i := strings.LastIndexByte(said, '\n'); i >= 0 && len(said)-i > 20 {
 		said = said[i+1:]
 	}

@@ -89,6 +89,18 @@ func serve(fd int) error {
 	}
 }
 
+// ServeProbe answers on every connection that l accepts, for drivers that
+// reach their guests through a listener.
+func ServeProbe(l net.Listener) error {
+	for {
+		c, err := l.Accept()
+		if err != nil {
+			return err
+		}
+		go answer(c)
+	}
+}
+
 // receive takes the stream that a connector sends.
 func receive(c *net.UnixConn) (net.Conn, error) {
 	oob := make([]byte, unix.CmsgSpace(4))

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -244,4 +245,14 @@ func (p *second) await(want string) error {
 func (p *second) kill() {
 	p.cmd.Process.Kill()
 	p.cmd.Wait()
+}
+
+// Exec runs a command in a sandbox whose guest is a probe, and returns its
+// output, for benchmarks of drivers.
+func Exec(conn net.Conn, args ...string) (string, error) {
+	r, err := ask(conn, question{Op: "exec", Args: args})
+	if err == nil && r.Error != "" {
+		err = errors.New(r.Error)
+	}
+	return r.Text, err
 }

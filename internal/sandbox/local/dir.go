@@ -1,0 +1,138 @@
+// Package local keeps the state of sandboxes that are processes of this
+// machine: one directory each, held with flock(2) while it is made or
+// removed, with a record that is replaced whole.
+package local
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// WriteJSON writes a small file whole, under a temporary name and renamed. It
+// does not sync: no sandbox survives the machine.
+func WriteJSON(path string, v any) error {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(path+".tmp", b, 0o600); err != nil {
+		return err
+	}
+	return os.Rename(path+".tmp", path)
+}
+
+// ReadJSON reads what WriteJSON wrote; ok is false if there is no such file,
+// or none that can be understood.
+func ReadJSON(path string, v any) (ok bool, err error) {
+	b, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	return json.Unmarshal(b, v) == nil, nil
+}
+
+// ReadNote returns the first 512 bytes of a file, trimmed, or "".
+func ReadNote(path string) string {
+	f, err := os.Open(path)
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	b := make([]byte, 512)
+	n, _ := f.Read(b)
+	return strings.TrimSpace(string(b[:n]))
+}
+
+// HeldFile makes a file with a lock on it that belongs to whoever inherits
+// the descriptor, until the last of them is gone.
+func HeldFile(path string) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB); err != nil {
+		f.Close()
+		return nil, fmt.Errorf("lock %s: %w", path, err)
+	}
+	return f, nil
+}
+
+// AwaitGone waits until no process holds the lock of a file that [HeldFile]
+// made. It is no error if there is no such file.
+func AwaitGone(path string, deadline time.Time) error {
+	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	for {
+		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		if err == nil {
+			return nil
+		}
+		if err != unix.EWOULDBLOCK && err != unix.EINTR || time.Now().After(deadline) {
+			return fmt.Errorf("wait for the processes of the sandbox: %w", err)
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// LockDir takes the lock of a sandbox's directory, waiting for whoever makes
+// or removes the sandbox. unlock is nil if there is no such directory.
+func LockDir(ctx context.Context, dir string) (unlock func(), err error) {
+	for {
+		unlock, err := TryLockDir(dir)
+		if unlock != nil || err != nil {
+			return unlock, err
+		}
+		if _, err := os.Lstat(dir); errors.Is(err, fs.ErrNotExist) {
+			return nil, nil
+		}
+		// flock can't be waited for together with a ctx.
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(2 * time.Millisecond):
+		}
+	}
+}
+
+// TryLockDir takes the lock of a directory; unlock is nil if another has it,
+// or there is no such directory.
+func TryLockDir(dir string) (unlock func(), err error) {
+	f, err := os.OpenFile(dir, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	if err == nil {
+		// It may have been removed, and made anew, before we had the lock.
+		held, err1 := f.Stat()
+		named, err2 := os.Lstat(dir)
+		if err1 == nil && err2 == nil && os.SameFile(held, named) {
+			return func() { f.Close() }, nil
+		}
+	}
+	f.Close()
+	if err != nil && !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR) {
+		return nil, fmt.Errorf("lock %s: %w", dir, err)
+	}
+	return nil, nil
+}
