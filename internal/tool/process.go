@@ -1,6 +1,7 @@
 package tool
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/base32"
@@ -87,7 +88,11 @@ type watch struct {
 	untilInput bool           // come back when it waits for input
 	until      *regexp.Regexp // come back when the output since offset matches; nil for never
 	silent     bool           // nothing is shown live
+	line       lineFilter     // what is kept and shown of each line; nil for all
 }
+
+// lineFilter returns what stands for a line, which has its newline.
+type lineFilter func(line string) string
 
 var errMatched = errors.New("matched")
 
@@ -114,8 +119,8 @@ func follow(ctx context.Context, env *Env, p *guest.Process, w watch) (outcome, 
 	read := make(chan error, 1)
 	go func() {
 		read <- p.Output(readCtx, w.offset, func(o guest.Output) error {
-			out.write(o.Data)
-			show.write(o.Data)
+			data := out.write(o.Data, w.line)
+			show.write(data)
 			return nil
 		})
 	}()
@@ -195,6 +200,7 @@ type capture struct {
 	total   int64
 	dropped int64
 	window  []byte // the end of the output, to look for until in
+	line    []byte // the beginning of a line that is to be filtered
 }
 
 // matchWindow is how far back a match of until may begin.
@@ -204,9 +210,11 @@ func newCapture(until *regexp.Regexp, found func()) *capture {
 	return &capture{more: make(chan struct{}, 1), until: until, found: found}
 }
 
-func (c *capture) write(p []byte) {
+// write takes a piece of output and returns what of it is kept.
+func (c *capture) write(p []byte, filter lineFilter) []byte {
 	c.mu.Lock()
 	c.total += int64(len(p))
+	p = c.filtered(p, filter)
 	room := min(len(p), captureBound/2-len(c.head))
 	c.head = append(c.head, p[:room]...)
 	c.tail = append(c.tail, p[room:]...)
@@ -230,6 +238,25 @@ func (c *capture) write(p []byte) {
 	case c.more <- struct{}{}:
 	default:
 	}
+	return p
+}
+
+// filtered returns what the filter makes of the lines that p completes.
+func (c *capture) filtered(p []byte, filter lineFilter) []byte {
+	if filter == nil {
+		return p
+	}
+	c.line = append(c.line, p...)
+	end := bytes.LastIndexByte(c.line, '\n') + 1
+	if end == 0 && len(c.line) > maxLine {
+		end = len(c.line)
+	}
+	var out []byte
+	for l := range strings.Lines(string(c.line[:end])) {
+		out = append(out, filter(l)...)
+	}
+	c.line = append(c.line[:0], c.line[end:]...)
+	return out
 }
 
 func (c *capture) received() int64 {
@@ -245,7 +272,8 @@ func (c *capture) bytes() []byte {
 	if c.dropped > 0 {
 		b = fmt.Appendf(b, "\n[... %d bytes were not kept ...]\n", c.dropped)
 	}
-	return append(b, c.tail...)
+	b = append(b, c.tail...)
+	return append(b, c.line...)
 }
 
 // outputText is the text that the model sees of an output, within bound, and

@@ -62,7 +62,7 @@ func shortMessage(s string) []string {
 	total := 0
 	for l := range strings.Lines(cleanText([]byte(s))) {
 		l = strings.TrimRight(l, " \t\n")
-		if strings.TrimSpace(l) == "" || strings.Contains(l, "node_modules/") || strings.Contains(l, "node:internal") {
+		if strings.TrimSpace(l) == "" || foreign.MatchString(l) {
 			continue
 		}
 		l = clip(l, 300)
@@ -74,12 +74,15 @@ func shortMessage(s string) []string {
 	return lines
 }
 
+// foreign are the places in a message that are not the project's.
+var foreign = regexp.MustCompile(`node_modules/|\(?node:|at new Promise|site-packages/|/lib/python|/go/src/|/rustc/`)
+
 var placePattern = regexp.MustCompile(`(?:file://)?((?:/|\.{0,2}/)?[\w@./-]+\.\w+):(\d+)`)
 
 // placeIn finds the first file and line in a message that is the project's.
 func placeIn(s string) string {
 	for _, m := range placePattern.FindAllStringSubmatch(s, 50) {
-		if strings.Contains(m[1], "node_modules/") || strings.Contains(m[1], "site-packages/") || strings.Contains(m[1], "/lib/python") {
+		if foreign.MatchString(m[1]) {
 			continue
 		}
 		return m[1] + ":" + m[2]
@@ -193,6 +196,9 @@ func junitFailure(class, name, file string, fault *junitFault) testFailure {
 	if strings.TrimSpace(message) == "" {
 		message = fault.Message
 	}
+	if _, cause, ok := strings.Cut(message, "cause: "); ok && strings.Contains(message, "ERR_TEST_FAILURE") { // node's wrapping
+		message = cause
+	}
 	place := ""
 	for _, m := range placePattern.FindAllStringSubmatch(message, 50) { // the last one is where it failed
 		if file == "" || strings.HasSuffix(m[1], file) {
@@ -220,7 +226,10 @@ func failingLines(message string) string {
 }
 
 // parseGo reads the events of go test -json.
-func parseGo(_ []byte, output string) (testResults, bool) {
+func parseGo(report []byte, output string) (testResults, bool) {
+	if len(report) > 0 {
+		output = string(report)
+	}
 	var t testResults
 	outputs := map[string]*strings.Builder{}
 	seen := false

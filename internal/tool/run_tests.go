@@ -54,7 +54,7 @@ func runTests(ctx context.Context, env *Env, in runTestsInput) (Result, error) {
 	if err != nil {
 		return startFailed(ctx, env, in.Cwd, err)
 	}
-	w := watch{timeout: 300 * time.Second, untilInput: true}
+	w := watch{timeout: 300 * time.Second, untilInput: true, line: r.line}
 	if in.TimeoutS > 0 {
 		w.timeout = time.Duration(in.TimeoutS) * time.Second
 	}

@@ -16,6 +16,7 @@ type runner struct {
 	name   string
 	script string // bash; $1 is the report to write, in the home directory, the rest are arguments for the runner
 	parse  func(report []byte, output string) (testResults, bool)
+	line   lineFilter // of its output; may be nil
 }
 
 // withReport begins every script: the report is $report, "$@" the arguments,
@@ -53,7 +54,7 @@ func findRunner(ctx context.Context, env *Env, dir string) (*runner, error) {
 	case there["go.mod"]:
 		return goRunner(), nil
 	case there["Cargo.toml"]:
-		return &runner{name: "cargo test", script: withReport + `exec cargo test --no-fail-fast "$@"`, parse: parseCargo}, nil
+		return &runner{name: "cargo test", script: withReport + `export RUST_BACKTRACE=0; exec cargo test --no-fail-fast "$@"`, parse: parseCargo}, nil
 	case hasPythonTests(there):
 		return pythonRunner(), nil
 	}
@@ -77,8 +78,20 @@ func findRunner(ctx context.Context, env *Env, dir string) (*runner, error) {
 func goRunner() *runner {
 	// Packages come last; without any, all are tested.
 	script := withReport + `pkgs=./...; for a in "$@"; do case $a in ./*|.|*/*) pkgs=;; esac; done
-go test -json "$@" $pkgs`
-	return &runner{name: "go test", script: script, parse: parseGo}
+go test -json "$@" $pkgs | tee "$report"; exit ${PIPESTATUS[0]}`
+	return &runner{name: "go test", script: script, parse: parseGo, line: goLine}
+}
+
+// goLine is the text in an event of go test -json.
+func goLine(line string) string {
+	if !strings.HasPrefix(line, "{") {
+		return line
+	}
+	var e struct{ Action, Output string }
+	if json.Unmarshal([]byte(line), &e) != nil {
+		return line
+	}
+	return e.Output
 }
 
 func hasPythonTests(there map[string]bool) bool {
