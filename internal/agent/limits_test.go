@@ -119,7 +119,7 @@ func spender(w *world, rng *rand.Rand, fails int) modelFunc {
 		}
 		u.CostMicros = w.info.Cost(u)
 		select {
-		case <-time.After(time.Duration(rng.IntN(600)) * time.Second):
+		case <-time.After(time.Duration(rng.IntN(600)*rng.IntN(2)) * time.Second):
 		case <-ctx.Done():
 			return nil, &llm.Error{Kind: llm.KindCancelled}
 		}
@@ -173,6 +173,9 @@ func TestRaiseWhileRunning(t *testing.T) {
 		begin := time.Now()
 		if out, err := wait(); err != nil || out.Failure == nil || time.Since(begin) != 120*time.Second {
 			t.Errorf("%+v after %s, %v", out, time.Since(begin), err)
+		}
+		if n := w.count(glovebox.EventModelRequested); n != 1 {
+			t.Errorf("the call was made %d times", n)
 		}
 	})
 }

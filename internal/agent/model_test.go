@@ -110,6 +110,18 @@ func TestCancelDuringBackoff(t *testing.T) {
 	})
 }
 
+func TestWallTimeEndsBackoff(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		w := newWorld(glovebox.Limits{WallTimeSeconds: 60}, failing(&llm.Error{Kind: llm.KindRateLimited, RetryAfter: 5 * time.Minute}))
+		begin := time.Now()
+		out, err := w.run(t.Context())
+		if err != nil || out.Failure == nil || out.Failure.Limit != "wall_time_seconds" || time.Since(begin) != time.Minute {
+			t.Errorf("%+v after %s, %v", out, time.Since(begin), err)
+		}
+	})
+}
+
 func TestSilence(t *testing.T) {
 	t.Parallel()
 	silent := turn(glovebox.Text("All done!"))

@@ -32,6 +32,7 @@ type world struct {
 	events  []glovebox.Event
 	signals []glovebox.Signal
 	sent    int64
+	appends int
 	wake    chan struct{}
 	ran     map[string]int // calls by id
 	blobs   map[string][]byte
@@ -99,6 +100,9 @@ func (w *world) Append(_ context.Context, events []glovebox.Event, consume ...in
 		if err := w.appendErr(events); err != nil {
 			return nil, err
 		}
+	}
+	if w.appends++; w.appends%3 == 0 { // others append too
+		w.record(event(glovebox.EventEgress, glovebox.EgressAttempted{Host: "example.com", Port: 443}))
 	}
 	w.record(events...)
 	for _, id := range consume {
