@@ -40,6 +40,7 @@ type Call struct {
 	refused *refusal
 	read    int64
 	head    []byte // the first bytes of a stream, for a message
+	tail    []byte // the last bytes of a stream
 	readErr error  // what ended the stream, if not its end
 }
 
@@ -108,6 +109,17 @@ func (c *Call) Piece(d glovebox.ModelDelta) error {
 	}
 	return nil
 }
+
+// SaidDone reports whether the stream ended with OpenAI's mark for its end,
+// which the library does not pass on.
+func (c *Call) SaidDone() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return bytes.HasSuffix(bytes.TrimSpace(c.tail), []byte("[DONE]"))
+}
+
+// tailLen is how much of the end of a stream is kept.
+const tailLen = 32
 
 // First is the time that the first piece took.
 func (c *Call) First() time.Duration { return c.first }
@@ -226,6 +238,8 @@ func (b *watchedBody) Read(p []byte) (int, error) {
 		if room := 1024 - len(c.head); room > 0 {
 			c.head = append(c.head, p[:min(n, room)]...)
 		}
+		c.tail = append(c.tail, p[max(0, n-tailLen):n]...)
+		c.tail = c.tail[max(0, len(c.tail)-tailLen):]
 		if c.read > MaxWire {
 			c.cancel(errTooLong)
 			return n, errTooLong

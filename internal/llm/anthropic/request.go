@@ -1,0 +1,178 @@
+package anthropic
+
+import (
+	"encoding/json"
+	"errors"
+	"slices"
+
+	sdk "github.com/anthropics/anthropic-sdk-go"
+
+	"github.com/glovebox-dev/glovebox"
+	"github.com/glovebox-dev/glovebox/internal/llm"
+	"github.com/glovebox-dev/glovebox/internal/llm/wire"
+)
+
+// The request, with fields in the order in which the provider's cache reads
+// them. Raw JSON (schemas, inputs) keeps the order of its keys.
+type (
+	request struct {
+		Model     string        `json:"model"`
+		MaxTokens int64         `json:"max_tokens"`
+		Thinking  *thinkingMode `json:"thinking,omitempty"`
+		Tools     []tool        `json:"tools,omitempty"`
+		System    []content     `json:"system,omitempty"`
+		Messages  []message     `json:"messages"`
+		Stream    bool          `json:"stream"`
+	}
+	thinkingMode struct {
+		Type    string `json:"type"`
+		Display string `json:"display"`
+	}
+	tool struct {
+		Name         string          `json:"name"`
+		Description  string          `json:"description,omitempty"`
+		Schema       json.RawMessage `json:"input_schema"`
+		CacheControl *cacheControl   `json:"cache_control,omitempty"`
+	}
+	message struct {
+		Role    string    `json:"role"`
+		Content []content `json:"content"`
+	}
+	// content is a block. Raw, if set, is the whole of it.
+	content struct {
+		Type         string          `json:"type"`
+		Text         string          `json:"text,omitempty"`
+		Source       *source         `json:"source,omitempty"`
+		ID           string          `json:"id,omitempty"`
+		Name         string          `json:"name,omitempty"`
+		Input        json.RawMessage `json:"input,omitempty"`
+		ToolUseID    string          `json:"tool_use_id,omitempty"`
+		IsError      bool            `json:"is_error,omitempty"`
+		Content      []content       `json:"content,omitempty"`
+		CacheControl *cacheControl   `json:"cache_control,omitempty"`
+		Raw          json.RawMessage `json:"-"`
+	}
+	source struct {
+		Type      string `json:"type"`
+		MediaType string `json:"media_type"`
+		Data      []byte `json:"data"`
+	}
+	cacheControl struct {
+		Type string `json:"type"`
+	}
+	thinking struct {
+		Type      string `json:"type"`
+		Thinking  string `json:"thinking"`
+		Signature string `json:"signature"`
+	}
+	redacted struct {
+		Type string `json:"type"`
+		Data string `json:"data"`
+	}
+)
+
+// MarshalJSON writes a block.
+func (c content) MarshalJSON() ([]byte, error) {
+	if c.Raw != nil {
+		return c.Raw, nil
+	}
+	type plain content
+	return wire.Marshal(plain(c))
+}
+
+// maxMarks is how many marks beside the one behind the system text fit: the
+// provider takes four.
+const maxMarks = 3
+
+var ephemeral = &cacheControl{Type: "ephemeral"}
+
+func encode(cfg wire.Config, r *llm.Request) request {
+	q := request{Model: cfg.Info.Name, MaxTokens: cfg.MaxOutput(r), Messages: []message{}, Stream: true}
+	if cfg.Info.Reasoning {
+		q.Thinking = &thinkingMode{Type: "adaptive", Display: "summarized"}
+	}
+	for _, t := range r.Tools {
+		q.Tools = append(q.Tools, tool{Name: t.Name, Description: t.Description, Schema: t.Schema})
+	}
+	if wire.Visible(r.System) {
+		q.System = []content{{Type: "text", Text: r.System, CacheControl: ephemeral}}
+	} else if len(q.Tools) > 0 {
+		q.Tools[len(q.Tools)-1].CacheControl = ephemeral
+	}
+	for _, m := range r.Messages {
+		q.Messages = append(q.Messages, encodeMessage(cfg, m))
+	}
+	marks := r.CacheMarks
+	if len(marks) > maxMarks { // the last ones matter most
+		marks = marks[len(marks)-maxMarks:]
+	}
+	for _, i := range marks {
+		if i >= 0 && i < len(q.Messages) {
+			mark(q.Messages[i].Content)
+		}
+	}
+	return q
+}
+
+// mark puts a cache breakpoint behind the last block that can bear one.
+func mark(list []content) {
+	for i := range slices.Backward(list) {
+		if list[i].Raw == nil {
+			list[i].CacheControl = ephemeral
+			return
+		}
+	}
+}
+
+func encodeMessage(cfg wire.Config, m glovebox.Message) message {
+	out := message{Role: string(m.Role)}
+	var after []content // the results of tools come first
+	for _, b := range m.Blocks {
+		switch b.Type {
+		case glovebox.BlockToolResult:
+			out.Content = append(out.Content, content{Type: "tool_result", ToolUseID: wire.ID(b.CallID), IsError: b.IsError, Content: encodeResult(cfg, b)})
+		case glovebox.BlockToolUse:
+			after = append(after, content{Type: "tool_use", ID: wire.ID(b.CallID), Name: wire.Name(b.Name), Input: wire.InputObject(b.Input)})
+		case glovebox.BlockReasoning:
+			if b.Provider == Provider && len(b.Opaque) > 0 && m.Role == glovebox.RoleAssistant {
+				after = append(after, content{Raw: b.Opaque})
+			}
+		case glovebox.BlockText:
+			if wire.Visible(b.Text) {
+				after = append(after, content{Type: "text", Text: b.Text})
+			}
+		case glovebox.BlockImage:
+			after = append(after, image(cfg, b))
+		}
+	}
+	out.Content = append(out.Content, after...)
+	if !slices.ContainsFunc(out.Content, func(c content) bool { return c.Raw == nil }) {
+		out.Content = append(out.Content, content{Type: "text", Text: wire.NoContent})
+	}
+	return out
+}
+
+func encodeResult(cfg wire.Config, b glovebox.Block) []content {
+	var list []content
+	for _, c := range b.Content {
+		switch {
+		case c.Type == glovebox.BlockImage:
+			list = append(list, image(cfg, c))
+		case wire.Visible(c.Text):
+			list = append(list, content{Type: "text", Text: c.Text})
+		}
+	}
+	if list == nil && b.IsError {
+		list = []content{{Type: "text", Text: wire.NoContent}}
+	}
+	return list
+}
+
+func image(cfg wire.Config, b glovebox.Block) content {
+	if !cfg.Sendable(b) {
+		return content{Type: "text", Text: wire.NoImage}
+	}
+	return content{Type: "image", Source: &source{Type: "base64", MediaType: b.MediaType, Data: b.Data}}
+}
+
+func asError(err error) (*sdk.Error, bool) { return errors.AsType[*sdk.Error](err) }
