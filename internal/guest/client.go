@@ -43,6 +43,9 @@ type Client struct {
 	rpc   guestpb.GuestClient
 	slots chan struct{} // of egress connections
 	wg    sync.WaitGroup
+
+	idleMu sync.Mutex
+	idle   map[string][]*framed // streams of files that can be used again, by kind
 }
 
 // NewClient starts talking to a guest over conn, which it owns. It returns
@@ -56,7 +59,7 @@ func NewClient(ctx context.Context, conn net.Conn, o Options) (*Client, error) {
 		conn.Close()
 		return nil, unavailable("talk to the guest", err)
 	}
-	c := &Client{o: o, mux: mux, slots: make(chan struct{}, maxEgress)}
+	c := &Client{o: o, mux: mux, slots: make(chan struct{}, maxEgress), idle: map[string][]*framed{}}
 	c.http = &http.Transport{
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			st, err := c.open(ctx)
@@ -125,9 +128,10 @@ func (c *Client) accept() {
 }
 
 func (c *Client) serveEgress(st *yamux.Stream) {
-	conn := wire.NewConn(st, nil)
 	_ = st.SetReadDeadline(time.Now().Add(wire.HeaderTimeout))
-	h, err := wire.ReadHeader(st)
+	br := wire.GetReader(st)
+	conn := wire.NewConn(st, br)
+	h, err := wire.ReadHeader(br)
 	if err != nil || h.Kind != wire.KindEgress || c.o.Egress == nil {
 		conn.Close()
 		return
@@ -161,34 +165,86 @@ func (c *Client) open(ctx context.Context) (*yamux.Stream, error) {
 	}
 }
 
-// framed is a stream of frames being used. Its end of ctx interrupts reading
+// framed is a stream of frames being used. The end of ctx interrupts reading
 // and writing.
 type framed struct {
-	ctx  context.Context
-	op   string
-	st   *yamux.Stream
-	r    *wire.FrameReader
-	w    *wire.FrameWriter
-	stop []func()
+	ctx context.Context
+	op  string
+	st  *yamux.Stream
+	r   *wire.FrameReader
+	w   *wire.FrameWriter
+
+	stop   func() bool
+	cancel context.CancelFunc
+}
+
+// again returns a stream that serves one file after another: an idle one, or
+// a new one. It is given back with release.
+func (c *Client) again(ctx context.Context, op, kind string) (*framed, error) {
+	c.idleMu.Lock()
+	list := c.idle[kind]
+	if len(list) == 0 {
+		c.idleMu.Unlock()
+		return c.stream(ctx, op, wire.Header{Kind: kind}, true)
+	}
+	f := list[len(list)-1]
+	c.idle[kind] = list[:len(list)-1]
+	c.idleMu.Unlock()
+	f.op = op
+	c.bound(f, ctx, true)
+	return f, nil
+}
+
+// release gives a stream back if all was well with it, else closes it.
+func (c *Client) release(f *framed, kind string, well bool) {
+	if !f.unbound() || !well {
+		f.close()
+		return
+	}
+	c.idleMu.Lock()
+	defer c.idleMu.Unlock()
+	if len(c.idle[kind]) >= maxIdleCalls {
+		go f.close()
+		return
+	}
+	c.idle[kind] = append(c.idle[kind], f)
+}
+
+// bound makes the end of ctx, or of the time of calls if timed, interrupt
+// the stream.
+func (c *Client) bound(f *framed, ctx context.Context, timed bool) {
+	f.ctx = ctx
+	if _, has := ctx.Deadline(); timed && !has {
+		f.ctx, f.cancel = context.WithTimeoutCause(ctx, c.o.CallTimeout, c.errTimeout())
+	}
+	if st := f.st; st != nil {
+		f.stop = context.AfterFunc(f.ctx, func() { _ = st.SetDeadline(time.Unix(1, 0)) })
+	}
+}
+
+// unbound undoes bound. It returns false if the stream was interrupted.
+func (f *framed) unbound() bool {
+	well := f.stop == nil || f.stop()
+	f.stop = nil
+	if f.cancel != nil {
+		f.cancel()
+		f.cancel = nil
+	}
+	return well
 }
 
 // stream opens a stream of frames. If timed, and ctx has no deadline, it gets
 // the one of calls.
 func (c *Client) stream(ctx context.Context, op string, h wire.Header, timed bool) (*framed, error) {
-	f := &framed{ctx: ctx, op: op}
-	if _, has := ctx.Deadline(); timed && !has {
-		var cancel context.CancelFunc
-		f.ctx, cancel = context.WithTimeoutCause(ctx, c.o.CallTimeout, c.errTimeout())
-		f.stop = append(f.stop, cancel)
-	}
+	f := &framed{op: op}
+	c.bound(f, ctx, timed)
 	st, err := c.open(f.ctx)
 	if err != nil {
-		f.close()
+		defer f.close()
 		return nil, f.fail(err)
 	}
 	f.st, f.r, f.w = st, wire.NewFrameReader(st), wire.NewFrameWriter(st, h)
-	stop := context.AfterFunc(f.ctx, func() { _ = st.SetDeadline(time.Unix(1, 0)) })
-	f.stop = append(f.stop, func() { stop() })
+	f.stop = context.AfterFunc(f.ctx, func() { _ = st.SetDeadline(time.Unix(1, 0)) })
 	return f, nil
 }
 
@@ -198,9 +254,7 @@ func (c *Client) errTimeout() error {
 
 // close closes the stream, which tells the guest to stop what it does for it.
 func (f *framed) close() {
-	for _, stop := range f.stop {
-		stop()
-	}
+	f.unbound()
 	if f.st != nil {
 		_ = wire.NewConn(f.st, nil).Close()
 	}

@@ -42,7 +42,7 @@ func (c *Client) exchange(ctx context.Context, op, kind string, m proto.Message,
 		err = f.w.Flush()
 	}
 	if err != nil {
-		f.close()
+		defer f.close()
 		return nil, f.fail(err)
 	}
 	return f, nil
@@ -75,15 +75,27 @@ func (c *Client) ReadFile(ctx context.Context, path string, offset, limit int64)
 	if offset < 0 || limit < 0 || limit > maxRead {
 		return nil, 0, glovebox.Invalid("limit", fmt.Sprintf("read at most %d bytes at a time", maxRead), "offset %d and limit %d are out of range", offset, limit)
 	}
-	f, err := c.exchange(ctx, "read a file", wire.KindGet, &guestpb.GetRequest{Path: path, Offset: offset, Limit: limit}, true)
+	f, err := c.again(ctx, "read a file", wire.KindGet)
 	if err != nil {
 		return nil, 0, err
 	}
-	defer f.close()
+	data, size, err = f.readFile(&guestpb.GetRequest{Path: path, Offset: offset, Limit: limit})
+	c.release(f, wire.KindGet, err == nil)
+	return data, size, err
+}
+
+func (f *framed) readFile(q *guestpb.GetRequest) (data []byte, size int64, err error) {
+	if err = f.w.WriteMessage(q); err == nil {
+		err = f.w.Flush()
+	}
 	var reply guestpb.GetReply
-	if err := f.r.ReadMessage(&reply); err != nil {
+	if err == nil {
+		err = f.r.ReadMessage(&reply)
+	}
+	if err != nil {
 		return nil, 0, f.fail(err)
 	}
+	offset, limit := q.Offset, q.Limit
 	body := io.LimitReader(wire.NewDataReader(f.r), limit+1)
 	if want := min(limit, max(0, reply.Size-offset)); want <= 1<<20 {
 		data = make([]byte, 0, want+1)
@@ -127,12 +139,17 @@ func (c *Client) WriteFile(ctx context.Context, path string, data []byte, mode f
 	if len(data) > maxWrite {
 		return glovebox.Errorf(glovebox.CodeTooLarge, "a file of %d bytes is larger than %d", len(data), maxWrite)
 	}
-	f, err := c.stream(ctx, "write a file", wire.Header{Kind: wire.KindPut}, true)
+	f, err := c.again(ctx, "write a file", wire.KindPut)
 	if err != nil {
 		return err
 	}
-	defer f.close()
-	err = f.w.WriteMessage(&guestpb.PutRequest{Path: path, Size: int64(len(data)), Mode: uint32(mode.Perm())})
+	err = f.writeFile(path, data, mode)
+	c.release(f, wire.KindPut, err == nil)
+	return err
+}
+
+func (f *framed) writeFile(path string, data []byte, mode fs.FileMode) error {
+	err := f.w.WriteMessage(&guestpb.PutRequest{Path: path, Size: int64(len(data)), Mode: uint32(mode.Perm())})
 	if err == nil {
 		err = f.w.WriteData(wire.FrameData, data)
 	}

@@ -22,12 +22,10 @@ func (c *Client) join(ctx context.Context, op string, h wire.Header) (net.Conn, 
 		err = f.r.ReadEnd()
 	}
 	if err != nil {
-		f.close()
+		defer f.close()
 		return nil, f.fail(err)
 	}
-	for _, stop := range f.stop {
-		stop()
-	}
+	f.unbound()
 	_ = f.st.SetDeadline(time.Time{})
 	return wire.NewConn(f.st, f.r.Rest()), nil
 }

@@ -115,12 +115,35 @@ func readNames(dir string) ([]string, error) {
 	return names, err
 }
 
-// get serves a part of a regular file.
+// get serves parts of regular files, one request after another. A failure
+// ends the stream.
 func (f *framed) get() error {
-	var q guestpb.GetRequest
-	if err := f.r.ReadMessage(&q); err != nil {
-		return err
+	for {
+		var q guestpb.GetRequest
+		if err := f.r.ReadMessage(&q); err != nil {
+			return ignoreEnd(err)
+		}
+		if err := f.getOne(&q); err != nil {
+			return err
+		}
 	}
+}
+
+// ignoreEnd is nil if the host has closed the stream between requests.
+func ignoreEnd(err error) error {
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		return nil
+	}
+	return err
+}
+
+// buffer returns n bytes of memory that are used again and again.
+func (f *framed) buffer(n int64) []byte {
+	f.buf = slices.Grow(f.buf[:0], int(n))
+	return f.buf[:n]
+}
+
+func (f *framed) getOne(q *guestpb.GetRequest) error {
 	if q.Offset < 0 || q.Limit < 0 || q.Limit > maxRead {
 		return glovebox.Invalid("limit", fmt.Sprintf("read at most %d bytes at a time", maxRead), "offset %d and limit %d are out of range", q.Offset, q.Limit)
 	}
@@ -141,7 +164,7 @@ func (f *framed) get() error {
 	if err := f.w.WriteMessage(&guestpb.GetReply{Size: size}); err != nil {
 		return err
 	}
-	buf := make([]byte, min(wire.ChunkSize, max(1, q.Limit)))
+	buf := f.buffer(min(wire.ChunkSize, max(1, min(q.Limit, size-q.Offset+1))))
 	for off, left := q.Offset, q.Limit; left > 0; {
 		n, err := file.ReadAt(buf[:min(left, int64(len(buf)))], off)
 		if n > 0 {
@@ -182,16 +205,27 @@ func openRegular(path string, flags int) (*os.File, int64, error) {
 	return os.NewFile(uintptr(fd), path), st.Size, nil
 }
 
-// put writes a file.
+// put writes files, one after another. A failure ends the stream.
 func (f *framed) put() error {
-	var q guestpb.PutRequest
-	if err := f.r.ReadMessage(&q); err != nil {
-		return err
+	for {
+		var q guestpb.PutRequest
+		if err := f.r.ReadMessage(&q); err != nil {
+			return ignoreEnd(err)
+		}
+		if err := f.putOne(&q); err != nil {
+			return err
+		}
+		if cap(f.buf) > 1<<20 {
+			f.buf = nil
+		}
 	}
+}
+
+func (f *framed) putOne(q *guestpb.PutRequest) error {
 	if q.Size < 0 || q.Size > maxWrite {
 		return glovebox.Errorf(glovebox.CodeTooLarge, "a file of %d bytes is larger than %d", q.Size, maxWrite)
 	}
-	data := make([]byte, 0, min(q.Size, 1<<20))
+	data := f.buffer(min(q.Size, 1<<20) + 1)[:0]
 	for body := wire.NewDataReader(f.r); ; {
 		if len(data) == cap(data) {
 			data = slices.Grow(data, wire.ChunkSize)

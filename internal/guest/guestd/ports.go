@@ -13,18 +13,15 @@ import (
 	"strings"
 	"time"
 
-	"github.com/hashicorp/yamux"
-
 	"github.com/glovebox-dev/glovebox"
 	"github.com/glovebox-dev/glovebox/internal/guest/guestpb"
 	"github.com/glovebox-dev/glovebox/internal/guest/wire"
 )
 
 // port joins a stream to a TCP port on loopback, IPv4 first.
-func (ses *session) port(st *yamux.Stream, arg string) {
-	conn := wire.NewConn(st, nil)
+func (ses *session) port(conn *wire.Conn, arg string) {
 	defer conn.Close()
-	w := wire.NewFrameWriter(st, wire.Header{})
+	w := wire.NewFrameWriter(conn, wire.Header{})
 	n, err := strconv.ParseUint(arg, 10, 16)
 	if err != nil || n == 0 {
 		_ = w.Fail(glovebox.Invalid("port", "use 1 to 65535", "%q is not a port", arg))

@@ -11,7 +11,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/hashicorp/yamux"
 	"golang.org/x/sys/unix"
 
 	"github.com/glovebox-dev/glovebox"
@@ -153,10 +152,9 @@ func (f *framed) output() error {
 }
 
 // terminal joins a stream to a process's terminal.
-func (ses *session) terminal(st *yamux.Stream, id string) {
-	conn := wire.NewConn(st, nil)
+func (ses *session) terminal(conn *wire.Conn, id string) {
 	defer conn.Close()
-	w := wire.NewFrameWriter(st, wire.Header{})
+	w := wire.NewFrameWriter(conn, wire.Header{})
 	p, err := ses.s.procs.Get(id)
 	if err == nil && !p.TTY() {
 		err = glovebox.Errorf(glovebox.CodeConflict, "process %q has no terminal", id)

@@ -3,6 +3,7 @@
 package guestd
 
 import (
+	"bufio"
 	"context"
 	"net"
 	"sync"
@@ -105,8 +106,9 @@ var streamHandlers = map[string]func(*framed) error{
 
 // stream reads what a stream is and serves it.
 func (ses *session) stream(st *yamux.Stream) {
+	br := wire.GetReader(st)
 	_ = st.SetReadDeadline(time.Now().Add(wire.HeaderTimeout))
-	h, err := wire.ReadHeader(st)
+	h, err := wire.ReadHeader(br)
 	if err != nil {
 		st.Close()
 		return
@@ -114,16 +116,17 @@ func (ses *session) stream(st *yamux.Stream) {
 	_ = st.SetReadDeadline(time.Time{})
 	switch h.Kind {
 	case wire.KindCall:
-		ses.s.calls.serve(&callConn{Conn: wire.NewConn(st, nil), ses: ses, closed: make(chan struct{})})
+		ses.s.calls.serve(&callConn{Conn: wire.NewConn(st, br), ses: ses, closed: make(chan struct{})})
 		return
 	case wire.KindTerminal:
-		ses.terminal(st, h.Arg)
+		ses.terminal(wire.NewConn(st, br), h.Arg)
 		return
 	case wire.KindPort:
-		ses.port(st, h.Arg)
+		ses.port(wire.NewConn(st, br), h.Arg)
 		return
 	}
-	f := newFramed(ses, st)
+	defer wire.PutReader(br)
+	f := newFramed(ses, st, br)
 	defer f.close()
 	handle := streamHandlers[h.Kind]
 	if handle == nil {
@@ -144,10 +147,11 @@ type framed struct {
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 	wg     sync.WaitGroup
+	buf    []byte // of get and put, kept from one file to the next
 }
 
-func newFramed(ses *session, st *yamux.Stream) *framed {
-	f := &framed{s: ses.s, st: st, r: wire.NewFrameReader(st), w: wire.NewFrameWriter(st, wire.Header{})}
+func newFramed(ses *session, st *yamux.Stream, br *bufio.Reader) *framed {
+	f := &framed{s: ses.s, st: st, r: wire.NewFrameReader(br), w: wire.NewFrameWriter(st, wire.Header{})}
 	f.ctx, f.cancel = context.WithCancelCause(ses.s.ctx)
 	return f
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync"
 
 	"google.golang.org/protobuf/proto"
 
@@ -152,9 +153,30 @@ type FrameReader struct {
 	buf []byte
 }
 
-// NewFrameReader returns a reader of frames from r. It may read ahead.
+// NewFrameReader returns a reader of frames from r. It reads ahead.
 func NewFrameReader(r io.Reader) *FrameReader {
-	return &FrameReader{r: bufio.NewReaderSize(r, 16<<10)}
+	if br, ok := r.(*bufio.Reader); ok {
+		return &FrameReader{r: br}
+	}
+	return &FrameReader{r: bufio.NewReaderSize(r, readerSize)}
+}
+
+// readerSize lets a small file and the frames around it arrive in one read.
+const readerSize = 8 << 10
+
+var readers = sync.Pool{New: func() any { return bufio.NewReaderSize(nil, readerSize) }}
+
+// GetReader returns a buffered reader of r, perhaps one that was used before.
+func GetReader(r io.Reader) *bufio.Reader {
+	br := readers.Get().(*bufio.Reader)
+	br.Reset(r)
+	return br
+}
+
+// PutReader gives back a reader that nobody uses any more.
+func PutReader(br *bufio.Reader) {
+	br.Reset(nil)
+	readers.Put(br)
 }
 
 // Read reads a frame. Its Data is valid until the next Read. At the end of

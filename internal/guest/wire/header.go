@@ -9,8 +9,9 @@
 package wire
 
 import (
+	"bufio"
+	"errors"
 	"fmt"
-	"io"
 	"strings"
 )
 
@@ -69,18 +70,16 @@ func ParseHeader(line string) (Header, error) {
 	return Header{Kind: kind, Arg: arg}, nil
 }
 
-// ReadHeader reads the first line of a stream and not a byte more.
-func ReadHeader(r io.Reader) (Header, error) {
-	var buf [MaxHeader]byte
-	for n := range buf {
-		if _, err := io.ReadFull(r, buf[n:n+1]); err != nil {
-			return Header{}, fmt.Errorf("read stream header: %w", err)
-		}
-		if buf[n] == '\n' {
-			return ParseHeader(string(buf[:n]))
-		}
+// ReadHeader reads the first line of a stream.
+func ReadHeader(r *bufio.Reader) (Header, error) {
+	line, err := r.ReadSlice('\n')
+	switch {
+	case len(line) > MaxHeader || errors.Is(err, bufio.ErrBufferFull):
+		return Header{}, fmt.Errorf("stream header is longer than %d bytes", MaxHeader)
+	case err != nil:
+		return Header{}, fmt.Errorf("read stream header: %w", err)
 	}
-	return Header{}, fmt.Errorf("stream header is longer than %d bytes", MaxHeader)
+	return ParseHeader(string(line[:len(line)-1]))
 }
 
 // ValidID reports whether s can name a process: 1 to 64 of [0-9A-Za-z_-].

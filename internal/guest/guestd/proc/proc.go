@@ -17,6 +17,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"sort"
 	"strings"
 	"sync"
@@ -58,9 +59,13 @@ type Command struct {
 type Table struct {
 	spawner *spawner
 
-	mu   sync.Mutex
-	byID map[string]*Process
-	wg   sync.WaitGroup
+	wg sync.WaitGroup
+
+	mu    sync.Mutex
+	byID  map[string]*Process
+	ended []*Process // whose output has ended, the oldest first
+	shed  int        // how many of them have shed most of their output
+	kept  int64      // bytes of output that they keep
 }
 
 // NewTable returns an empty table. If reap is set, it waits for every child
@@ -278,7 +283,7 @@ func (t *Table) follow(p *Process, ended <-chan exit, readers []*os.File) {
 	p.out.end()
 	p.closeStdin()
 	close(p.done)
-	t.prune()
+	t.settle(p)
 }
 
 func (p *Process) read(r *os.File, stderr bool) {
@@ -326,29 +331,29 @@ func (p *Process) awaitSilence(drained <-chan struct{}) {
 	}
 }
 
-// prune bounds what ended processes keep: their number, and their output
-// together, the oldest first.
-func (t *Table) prune() {
+// settle notes that a process has ended, and bounds what ended processes
+// keep: their number, and their output together, the oldest first.
+func (t *Table) settle(p *Process) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	var ended []*Process
-	for _, p := range t.byID {
-		select {
-		case <-p.done:
-			ended = append(ended, p)
-		default:
-		}
+	if t.byID[p.cmd.ID] != p { // forgotten already
+		return
 	}
-	sort.Slice(ended, func(i, j int) bool { return ended[i].endedAt().After(ended[j].endedAt()) })
-	var kept int64
-	for i, p := range ended {
-		if i >= maxEnded {
-			delete(t.byID, p.cmd.ID)
-			continue
-		}
-		if kept += p.out.kept(); kept > maxKept {
-			p.out.shed()
-		}
+	t.ended = append(t.ended, p)
+	t.kept += p.out.kept()
+	for len(t.ended) > maxEnded {
+		old := t.ended[0]
+		t.ended = t.ended[1:]
+		t.shed = max(0, t.shed-1)
+		t.kept -= old.out.kept()
+		delete(t.byID, old.cmd.ID)
+	}
+	for t.kept > maxKept && t.shed < len(t.ended) {
+		old := t.ended[t.shed].out
+		t.kept -= old.kept()
+		old.shed()
+		t.kept += old.kept()
+		t.shed++
 	}
 }
 
@@ -366,7 +371,15 @@ func (t *Table) Get(id string) (*Process, error) {
 func (t *Table) Forget(id string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	p := t.byID[id]
 	delete(t.byID, id)
+	if i := slices.Index(t.ended, p); i >= 0 {
+		t.kept -= p.out.kept()
+		t.ended = slices.Delete(t.ended, i, i+1)
+		if i < t.shed {
+			t.shed--
+		}
+	}
 }
 
 // All returns the processes, the newest first, at most maxEnded of them.
