@@ -30,6 +30,7 @@ var (
 // cas gathers the certificates that the host trusts.
 func (r *reader) cas() {
 	c := &certs{seen: map[[32]byte]bool{}}
+	r.publicCAs(c)
 	for _, v := range caVars {
 		if path := r.env[v]; filepath.IsAbs(path) {
 			c.add(r.caFile(path))
@@ -59,6 +60,21 @@ func (r *reader) cas() {
 	r.c.CAs = c.out.Bytes()
 }
 
+// publicDir holds, on Debian and its kin, the public certificates that come
+// with the package ca-certificates, which the sandbox has as well.
+const publicDir = "/usr/share/ca-certificates/mozilla"
+
+// publicCAs marks the public certificates as seen: telling a guest about 150
+// that it has would cost each job time.
+func (r *reader) publicCAs(c *certs) {
+	entries, _ := os.ReadDir(filepath.Join(r.Root, publicDir))
+	for _, e := range entries[:min(len(entries), 2*maxCAs)] {
+		c.add(r.caFile(filepath.Join(publicDir, e.Name())))
+	}
+	c.out.Reset()
+	c.known = len(c.seen)
+}
+
 // caFile returns a file of certificates.
 func (r *reader) caFile(path string) string {
 	b, err := os.ReadFile(filepath.Join(r.Root, path))
@@ -70,9 +86,10 @@ func (r *reader) caFile(path string) string {
 
 // certs collects certificates, each once.
 type certs struct {
-	out  bytes.Buffer
-	seen map[[32]byte]bool
-	full bool
+	out   bytes.Buffer
+	seen  map[[32]byte]bool
+	known int // of seen, those that are not passed on
+	full  bool
 }
 
 // add takes the certificates from PEM that may hold other things: private
@@ -91,7 +108,7 @@ func (c *certs) add(s string) {
 		if err != nil || !cert.IsCA && !bytes.Equal(cert.RawIssuer, cert.RawSubject) || c.seen[sum] {
 			continue
 		}
-		if len(c.seen) >= maxCAs || c.out.Len() > maxCABytes {
+		if len(c.seen)-c.known >= maxCAs || c.out.Len() > maxCABytes {
 			c.full = true
 			return
 		}

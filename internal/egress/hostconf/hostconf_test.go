@@ -187,9 +187,11 @@ func TestCertificates(t *testing.T) {
 	corp, corpKey := authority(t, "corp", true)
 	local, _ := authority(t, "local", true)
 	leaf, _ := authority(t, "leaf", false)
+	public, _ := authority(t, "public", true)
 	c := Read(host(t, map[string]string{
-		"/etc/ssl/certs/ca-certificates.crt":         store + corp,
-		"/etc/corp.pem":                              "# ours\n" + corpKey + corp + leaf + "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n",
+		"/etc/ssl/certs/ca-certificates.crt":       store + public + corp,
+		"/usr/share/ca-certificates/mozilla/p.crt": public,
+		"/etc/corp.pem": "# ours\n" + corpKey + corp + leaf + "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n",
 		"/usr/local/share/ca-certificates/local.crt": local,
 	}, "NODE_EXTRA_CA_CERTS=/etc/corp.pem", "SSL_CERT_FILE=/etc/ssl/certs/ca-certificates.crt", "CURL_CA_BUNDLE=relative.pem"))
 	got := string(c.CAs)

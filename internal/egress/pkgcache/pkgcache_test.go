@@ -364,3 +364,27 @@ func TestConcurrent(t *testing.T) {
 	}
 	wg.Wait()
 }
+
+func BenchmarkCachedFile(b *testing.B) {
+	d, err := openDisk(b.TempDir(), 1<<30)
+	if err != nil {
+		b.Fatal(err)
+	}
+	c := &Cache{disk: d, now: time.Now, npm: hostconf.Registry{URL: "http://registry.example/"}}
+	w := c.npmWant("left/-/left-1.0.0.tgz", "")
+	body := bytes.Repeat([]byte("x"), 100<<10)
+	if _, err := d.put(w.key(), meta{}, bytes.NewReader(body), 1<<20, -1, digest{}); err != nil {
+		b.Fatal(err)
+	}
+	h, out := c.Handlers()[hostconf.NPMCache], &outsideTo{}
+	b.SetBytes(int64(len(body)))
+	for b.Loop() {
+		r, _ := http.NewRequest("GET", "http://"+hostconf.NPMCache+"/left/-/left-1.0.0.tgz", http.NoBody)
+		resp, err := h(r, out)
+		if err != nil {
+			b.Fatal(err)
+		}
+		io.Copy(io.Discard, resp.Body)
+		resp.Body.Close()
+	}
+}

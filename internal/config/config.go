@@ -1,0 +1,168 @@
+// Package config is the configuration of a server: from its defaults, a file,
+// the environment and flags, each overriding the one before.
+//
+// The file is YAML, config.yaml in the data directory unless --config or
+// GLOVEBOX_CONFIG names another. A setting such as log.format is the variable
+// GLOVEBOX_LOG_FORMAT in the environment; lists are separated by commas there.
+// An empty variable counts as not set. A field that does not exist is an
+// error. Keys of model providers are not part of the configuration: they
+// come from the environment alone.
+package config
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/glovebox-dev/glovebox"
+)
+
+// Config is all that can be set of a server. The tag doc says what a field
+// means, with its unit and special values.
+type Config struct {
+	Data         string          `json:"data" doc:"Directory for everything that is kept: jobs, artifacts, machine images, sandboxes, packages."`
+	Listen       string          `json:"listen" doc:"Address of the HTTP API, host:port; port 0 takes a free one. Beyond loopback it needs tokens."`
+	AllowedHosts []string        `json:"allowed_hosts" doc:"Host names by which the API may be addressed, beside loopback ones. Empty: with tokens any, without none."`
+	Tokens       string          `json:"tokens" doc:"Whether requests need a token: auto (beyond loopback), always."`
+	Driver       string          `json:"driver" doc:"What makes sandboxes."`
+	Model        string          `json:"model" doc:"Model of jobs that name none, as provider:model. Empty: one of the provider whose key is in the environment."`
+	Concurrency  int             `json:"concurrency" doc:"Jobs that run at once in this process. 0: only the API, the jobs are run by workers elsewhere."`
+	Log          Log             `json:"log"`
+	Egress       Egress          `json:"egress"`
+	Packages     Packages        `json:"packages"`
+	Limits       glovebox.Limits `json:"limits" doc:"Limits of jobs that name none."`
+}
+
+// Log is how the server logs.
+type Log struct {
+	Format string `json:"format" doc:"text or json."`
+	Level  string `json:"level" doc:"debug, info, warn or error."`
+}
+
+// Egress is what jobs may reach unless they say otherwise.
+type Egress struct {
+	Allow  []string `json:"allow" doc:"Rules: host, host:port, .suffix (itself and all below), .suffix:port, an address. A rule that is an address opens it even if it is private."`
+	Public bool     `json:"public" doc:"Whether the well-known public package registries are allowed."`
+	Host   bool     `json:"host" doc:"Whether the mirrors that the package managers of this host use are allowed, and used by those in sandboxes."`
+}
+
+// Packages is the cache of packages that jobs have installed.
+type Packages struct {
+	MaxBytes int64 `json:"max_bytes" doc:"Bytes of npm and Python packages that are kept for later jobs. 0: none are."`
+}
+
+// The values that can be chosen from.
+var (
+	logFormats = []string{"text", "json"}
+	logLevels  = []string{"debug", "info", "warn", "error"}
+	tokenModes = []string{"auto", "always"}
+)
+
+// Bounds of the numbers.
+const (
+	MaxConcurrency = 1000
+	minPackages    = 16 << 20
+)
+
+// Default returns the configuration of a server that is told nothing.
+func Default() Config {
+	return Config{
+		Data:        defaultData(),
+		Listen:      "127.0.0.1:8000",
+		Tokens:      "auto",
+		Driver:      "gvisor",
+		Concurrency: 4,
+		Log:         Log{Format: "text", Level: "info"},
+		Egress:      Egress{Public: true, Host: true},
+		Packages:    Packages{MaxBytes: 5 << 30},
+		Limits:      glovebox.DefaultLimits(),
+	}
+}
+
+// defaultData is where programs of a user keep data.
+func defaultData() string {
+	if d := os.Getenv("XDG_DATA_HOME"); filepath.IsAbs(d) {
+		return filepath.Join(d, "glovebox")
+	}
+	if home, err := os.UserHomeDir(); err == nil {
+		return filepath.Join(home, ".local", "share", "glovebox")
+	}
+	return ""
+}
+
+// Validate returns everything that is wrong with c, joined. drivers are the
+// names that Driver may have.
+func (c Config) Validate(drivers ...string) error {
+	var errs []error
+	bad := func(field, hint, format string, args ...any) {
+		errs = append(errs, glovebox.Invalid(field, hint, format, args...))
+	}
+	oneOf := func(field, v string, of []string) {
+		if !slices.Contains(of, v) {
+			bad(field, "use one of: "+strings.Join(of, ", "), "%q is none", v)
+		}
+	}
+	if c.Data == "" || strings.ContainsRune(c.Data, 0) {
+		bad("data", "name a directory with --data", "%q is not a directory's name", c.Data)
+	}
+	if err := checkListen(c.Listen); err != nil {
+		bad("listen", "give host:port, such as 127.0.0.1:8000", "%s", err)
+	}
+	for i, h := range c.AllowedHosts {
+		if h == "" || strings.ContainsAny(h, "/: ,") {
+			bad(fmt.Sprintf("allowed_hosts[%d]", i), "give a host name, without scheme and port", "%q is not one", h)
+		}
+	}
+	oneOf("tokens", c.Tokens, tokenModes)
+	oneOf("log.format", c.Log.Format, logFormats)
+	oneOf("log.level", c.Log.Level, logLevels)
+	if len(drivers) > 0 {
+		oneOf("driver", c.Driver, drivers)
+	}
+	if c.Concurrency < 0 || c.Concurrency > MaxConcurrency {
+		bad("concurrency", fmt.Sprintf("give a number from 0 to %d", MaxConcurrency), "%d is out of range", c.Concurrency)
+	}
+	if n := c.Packages.MaxBytes; n != 0 && n < minPackages {
+		bad("packages.max_bytes", fmt.Sprintf("give at least %d, or 0 for none", minPackages), "%d is too little", n)
+	}
+	if err := c.Limits.Validate(); err != nil {
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+func checkListen(s string) error {
+	host, port, err := net.SplitHostPort(s)
+	if err != nil {
+		return fmt.Errorf("%q is not an address", s)
+	}
+	if strings.ContainsAny(host, " /@") {
+		return fmt.Errorf("%q is not a host", host)
+	}
+	if n, err := strconv.ParseUint(port, 10, 16); err != nil {
+		return fmt.Errorf("%q is not a port", port)
+	} else if n == 0 && port != "0" {
+		return fmt.Errorf("%q is not a port", port)
+	}
+	return nil
+}
+
+// Loopback reports whether Listen can only be reached from this machine.
+func (c Config) Loopback() bool {
+	host, _, err := net.SplitHostPort(c.Listen)
+	if err != nil {
+		return false
+	}
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// Path returns a path in the data directory.
+func (c Config) Path(elem ...string) string {
+	return filepath.Join(append([]string{c.Data}, elem...)...)
+}

@@ -1,0 +1,107 @@
+package config
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/glovebox-dev/glovebox"
+)
+
+func load(t *testing.T, file string, env map[string]string, flags map[string]any) (Config, error) {
+	t.Helper()
+	dir := t.TempDir()
+	if file != "" {
+		if err := os.WriteFile(filepath.Join(dir, "config.yaml"), []byte(file), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if flags == nil {
+		flags = map[string]any{}
+	}
+	flags["data"] = dir
+	return Load(Source{Env: func(k string) string { return env[k] }, Flags: flags})
+}
+
+func TestPrecedence(t *testing.T) {
+	t.Parallel()
+	c, err := load(t, "model: file:m\nconcurrency: 2\nlog: {level: debug}\nlimits:\n  steps: 10\negress:\n  allow: [a.example]\n  public: false\n",
+		map[string]string{"GLOVEBOX_MODEL": "env:m", "GLOVEBOX_CONCURRENCY": "3", "GLOVEBOX_LISTEN": "", "GLOVEBOX_EGRESS_ALLOW": "b.example, c.example", "GLOVEBOX_LIMITS_MEMORY_BYTES": "1073741824"},
+		map[string]any{"model": "flag:m", "log.format": "json"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.Model != "flag:m" || c.Concurrency != 3 || c.Log.Level != "debug" || c.Log.Format != "json" || c.Listen != "127.0.0.1:8000" {
+		t.Errorf("%+v", c)
+	}
+	if strings.Join(c.Egress.Allow, " ") != "b.example c.example" || c.Egress.Public || !c.Egress.Host {
+		t.Errorf("egress %+v", c.Egress)
+	}
+	if c.Limits.Steps != 10 || c.Limits.MemoryBytes != 1<<30 || c.Limits.Tokens != glovebox.DefaultLimits().Tokens {
+		t.Errorf("limits %+v", c.Limits)
+	}
+	if err := c.Validate("gvisor"); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestBadInput(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		file string
+		env  map[string]string
+		want string
+	}{
+		{"modell: x\n", nil, "modell"},
+		{"log:\n  colour: red\n", nil, "colour"},
+		{"concurrency: many\n", nil, "concurrency"},
+		{"a: [\n", nil, "not YAML"},
+		{"- a\n", nil, "not YAML"},
+		{"", map[string]string{"GLOVEBOX_CONCURRENCY": "many"}, "GLOVEBOX_CONCURRENCY"},
+		{"", map[string]string{"GLOVEBOX_EGRESS_PUBLIC": "perhaps"}, "GLOVEBOX_EGRESS_PUBLIC"},
+		{"", map[string]string{"GLOVEBOX_CONFIG": "/nonexistent/c.yaml"}, "/nonexistent/c.yaml"},
+	} {
+		if _, err := load(t, c.file, c.env, nil); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%q %v: %v; want one about %s", c.file, c.env, err, c.want)
+		}
+	}
+}
+
+func TestValidateJoinsAllErrors(t *testing.T) {
+	t.Parallel()
+	c := Default()
+	c.Listen, c.Driver, c.Tokens, c.Concurrency, c.Log.Format, c.Log.Level = "8000", "magic", "never", -1, "xml", "loud"
+	c.Packages.MaxBytes, c.Limits.Steps, c.AllowedHosts = 1, -1, []string{"https://x"}
+	err := c.Validate("gvisor")
+	for _, field := range []string{"listen", "driver", "tokens", "concurrency", "log.format", "log.level", "packages.max_bytes", "limits.steps", "allowed_hosts[0]"} {
+		if err == nil || !strings.Contains(err.Error(), field+": ") {
+			t.Errorf("%s is not among: %v", field, err)
+		}
+	}
+	for _, listen := range []string{"", "localhost", "a:b", ":99999", "x/y:1", ":-1", ":00"} {
+		c := Default()
+		c.Listen = listen
+		if c.Validate() == nil {
+			t.Errorf("listen %q is accepted", listen)
+		}
+	}
+}
+
+func TestLoopback(t *testing.T) {
+	t.Parallel()
+	for listen, want := range map[string]bool{"127.0.0.1:0": true, "localhost:80": true, "[::1]:80": true, ":80": false, "0.0.0.0:80": false, "10.0.0.1:80": false} {
+		if got := (Config{Listen: listen}).Loopback(); got != want {
+			t.Errorf("%s: %v", listen, got)
+		}
+	}
+}
+
+func TestEveryFieldIsDocumented(t *testing.T) {
+	t.Parallel()
+	for _, f := range Default().Fields() {
+		if f.Name == "" || f.Doc == "" || !strings.HasSuffix(f.Doc, ".") {
+			t.Errorf("%s: %q", f.Name, f.Doc)
+		}
+	}
+}
