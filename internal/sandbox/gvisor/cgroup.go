@@ -15,7 +15,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/glovebox-dev/glovebox/internal/sandbox"
-	"github.com/glovebox-dev/glovebox/internal/sandbox/local"
 )
 
 // supervisorGroup is the leaf cgroup that our own process moves into, so that
@@ -30,8 +29,6 @@ const groupPrefix = "glovebox-"
 type cgroups struct {
 	version int               // 1 or 2; 0 for nowhere
 	parents map[string]string // controller -> directory to make cgroups in
-	problem string            // why not, for a person
-	hint    string            // what to do about it
 }
 
 // group is a cgroup of one sandbox.
@@ -152,17 +149,32 @@ func oomKilled(dir string) bool {
 // when it is first called: doing so may move our own process.
 func detectCgroups() func() cgroups {
 	return sync.OnceValue(func() cgroups {
-		mounts, err1 := os.ReadFile("/proc/self/mountinfo")
-		self, err2 := os.ReadFile("/proc/self/cgroup")
-		if err := errors.Join(err1, err2); err != nil {
-			return cgroups{problem: err.Error()}
+		c, err := currentCgroups()
+		if err != nil || c.version != 2 {
+			return c
 		}
-		c := findCgroups(string(mounts), string(self))
-		if c.version == 2 {
-			return prepareV2(c)
+		own := c.parents[""]
+		if checkV2(own) != nil {
+			return cgroups{}
+		}
+		c, err = prepareV2(supervised(own))
+		if err != nil {
+			return cgroups{}
 		}
 		return c
 	})
+}
+
+// currentCgroups finds our place in the machine's cgroups. For version 2 the
+// only parent, named "", is our own cgroup, and whether it can have children
+// is not yet known.
+func currentCgroups() (cgroups, error) {
+	mounts, err1 := os.ReadFile("/proc/self/mountinfo")
+	self, err2 := os.ReadFile("/proc/self/cgroup")
+	if err := errors.Join(err1, err2); err != nil {
+		return cgroups{}, err
+	}
+	return findCgroups(string(mounts), string(self)), nil
 }
 
 // findCgroups reads what the kernel says about cgroup mounts and about our
@@ -202,9 +214,7 @@ func findCgroups(mountinfo, self string) cgroups {
 	if v2 != "" {
 		return cgroups{version: 2, parents: map[string]string{"": v2}}
 	}
-	c.problem = "no cgroup hierarchy can be written to"
-	c.hint = "run as root, or on a system with cgroup v2, where one is delegated to users"
-	return c
+	return cgroups{}
 }
 
 // parseMount takes apart a line of /proc/self/mountinfo; options are those of
@@ -232,38 +242,62 @@ func writable(dir string) bool {
 	return unix.Access(dir, unix.W_OK|unix.X_OK) == nil && unix.Access(filepath.Join(dir, "cgroup.procs"), unix.W_OK) == nil
 }
 
-// prepareV2 makes limited children possible below our own cgroup, or, for
-// root, at the top.
-func prepareV2(c cgroups) cgroups {
-	own := c.parents[""]
+// delegateHint is how a user gets a cgroup to limit others in.
+const delegateHint = "start it as: systemd-run --user --scope -p Delegate=yes glovebox serve (as root without --user)"
+
+// supervised returns the cgroup in which children are made: our own, or its
+// parent, if we or another process of ours moved into a leaf of it.
+func supervised(own string) string {
 	if filepath.Base(own) == supervisorGroup {
-		own = filepath.Dir(own)
+		return filepath.Dir(own)
 	}
-	no := func(problem string) cgroups {
-		return cgroups{problem: problem,
-			hint: "start it with: systemd-run --user --scope -p Delegate=yes glovebox serve (as root, without --user)"}
-	}
-	if !writable(own) {
-		return no("the cgroup " + own + " is not delegated to this user")
-	}
-	have := strings.Fields(local.ReadNote(filepath.Join(own, "cgroup.controllers")))
+	return own
+}
+
+// wantedV2 returns the controllers that a cgroup has and that we use.
+func wantedV2(dir string) []string {
+	b, _ := os.ReadFile(filepath.Join(dir, "cgroup.controllers"))
 	var want []string
 	for _, ctrl := range []string{"cpu", "memory"} {
-		if slices.Contains(have, ctrl) {
+		if slices.Contains(strings.Fields(string(b)), ctrl) {
 			want = append(want, ctrl)
 		}
 	}
-	if len(want) == 0 {
-		return no("the cgroup " + own + " has no controllers for memory and cpu")
+	return want
+}
+
+// checkV2 tells why limited children can't be made below our own cgroup, as
+// far as can be told without trying.
+func checkV2(own string) error {
+	dir := supervised(own)
+	if !writable(dir) {
+		return fmt.Errorf("the cgroup %s is not delegated to this user", dir)
 	}
-	if err := enableV2(own, want); err != nil {
-		return no("controllers can't be enabled in the cgroup " + own + ": " + err.Error())
+	want := wantedV2(dir)
+	if len(want) == 0 {
+		return fmt.Errorf("the cgroup %s has no controllers for memory and processor time", dir)
+	}
+	b, _ := os.ReadFile(filepath.Join(dir, "cgroup.subtree_control"))
+	if enabled := strings.Fields(string(b)); len(want) > 0 && slices.Contains(enabled, want[0]) && slices.Contains(enabled, want[len(want)-1]) {
+		return nil
+	}
+	if procs := groupProcs(dir); len(procs) > 1 || len(procs) == 1 && procs[0] != os.Getpid() {
+		return fmt.Errorf("other processes are in the cgroup %s, so that it can't have limited children", dir)
+	}
+	return nil
+}
+
+// prepareV2 makes limited children of a cgroup possible.
+func prepareV2(dir string) (cgroups, error) {
+	want := wantedV2(dir)
+	if err := enableV2(dir, want); err != nil {
+		return cgroups{}, err
 	}
 	out := cgroups{version: 2, parents: make(map[string]string)}
 	for _, ctrl := range want {
-		out.parents[ctrl] = own
+		out.parents[ctrl] = dir
 	}
-	return out
+	return out, nil
 }
 
 // enableV2 enables controllers for the children of a cgroup, moving our own

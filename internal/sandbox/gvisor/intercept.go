@@ -55,6 +55,9 @@ func isRunsc(args []string) bool {
 
 // Main is the main function of gVisor's runsc. It does not return.
 func Main() {
+	if os.Args[0] == probeArg0 {
+		probeInside()
+	}
 	if os.Getenv(bootEnv) != "" {
 		enterBoot()
 	}

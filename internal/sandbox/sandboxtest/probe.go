@@ -173,7 +173,7 @@ type reply struct {
 	Text  string
 	Lines []string
 	N     int64
-	Took  time.Duration
+	Best  time.Duration
 }
 
 func answer(c net.Conn) {
@@ -196,9 +196,7 @@ func answer(c net.Conn) {
 		if !ok {
 			f = func(question) (reply, error) { return reply{}, errors.New("no such op") }
 		}
-		start := time.Now()
 		r, err := f(q)
-		r.Took = time.Since(start)
 		if err != nil {
 			r.Error = err.Error()
 		}
@@ -310,28 +308,37 @@ func opProcesses(q question) (r reply, err error) {
 	return r, err
 }
 
-// opSpin keeps N threads busy for a time and says how many nanoseconds of
-// processor time it got, as the work that was done counts it.
+// opSpin keeps N threads busy for a time, and says how many units of work
+// they did, and what the fastest unit took: the time of one with a processor
+// of its own.
 func opSpin(q question) (reply, error) {
-	counts := make(chan int64)
+	type result struct {
+		n    int64
+		best time.Duration
+	}
+	results := make(chan result)
 	end := time.Now().Add(q.For)
 	for range q.N {
 		go func() {
-			var n int64
-			for x := uint64(1); ; n++ {
+			r := result{best: time.Hour}
+			x := uint64(1)
+			for start := time.Now(); start.Before(end); r.n++ {
 				for range 100_000 {
 					x = x*6364136223846793005 + 1442695040888963407
 				}
-				if time.Now().After(end) {
-					counts <- n + int64(x&0)
-					return
-				}
+				now := time.Now()
+				r.best = min(r.best, now.Sub(start))
+				start = now
 			}
+			r.n += int64(x & 0) // so that the work is not left out
+			results <- r
 		}()
 	}
-	var r reply
+	r := reply{Best: time.Hour}
 	for range q.N {
-		r.N += <-counts
+		one := <-results
+		r.N += one.n
+		r.Best = min(r.Best, one.best)
 	}
 	return r, nil
 }
