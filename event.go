@@ -166,6 +166,10 @@ type ToolOutput struct {
 	Text   string `json:"text"`
 }
 
+// UnknownOutcome begins the text of every ToolFinished with Unknown, and of no
+// other that Glovebox itself writes.
+const UnknownOutcome = "Outcome unknown"
+
 // ToolFinished is the result of a tool, as the model sees it.
 type ToolFinished struct {
 	CallID     string  `json:"call_id"`

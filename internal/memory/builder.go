@@ -254,4 +254,4 @@ func (p *pending) turn() turn {
 
 // UnknownOutcome is what the model is told about a call whose result nobody
 // recorded.
-const UnknownOutcome = "Outcome unknown: this call was interrupted before its result was recorded. It may have happened wholly, partly or not at all. Check before you repeat it."
+const UnknownOutcome = glovebox.UnknownOutcome + ": this call was interrupted before its result was recorded. It may have happened wholly, partly or not at all. Check before you repeat it."

@@ -111,8 +111,10 @@
 //
 // The turn is found from the request alone, so that a job that crashed goes
 // on where it was: it is the greater of Request.Step and the number of
-// assistant messages in the request. After the last turn a call fails with
-// [llm.KindExhausted].
+// assistant messages in the request. A call whose outcome is unknown, because
+// its worker or its sandbox died over it, is made again before the next turn,
+// at most five times; such an answer is not a turn. So what is written here
+// had better be repeatable. After the last turn a call fails with [llm.KindExhausted].
 //
 // # The model line
 //

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/glovebox-dev/glovebox"
 	"github.com/glovebox-dev/glovebox/internal/llm"
 )
 
@@ -22,37 +21,14 @@ func (m *Model) check(t *Turn, r *llm.Request) error {
 	if len(t.Expect) == 0 {
 		return nil
 	}
-	results, message := answers(r)
+	p := follow(r)
 	for _, e := range t.Expect {
-		if got, ok := e.met(results, message); !ok {
+		if got, ok := e.met(p.results, p.message); !ok {
 			return &llm.Error{Kind: llm.KindInvalid, Msg: fmt.Sprintf("%s:%d: expected %q, but %s",
 				filepath.Base(m.script.Name), e.Line, e.String(), got)}
 		}
 	}
 	return nil
-}
-
-// answers returns the results of tools and the user's words after the last
-// answer of the model.
-func answers(r *llm.Request) (results []result, message string) {
-	from := 0
-	for i, m := range r.Messages {
-		if m.Role == glovebox.RoleAssistant {
-			from = i + 1
-		}
-	}
-	var said []string
-	for _, m := range r.Messages[from:] {
-		for _, b := range m.Blocks {
-			switch b.Type {
-			case glovebox.BlockToolResult:
-				results = append(results, result{glovebox.Message{Blocks: b.Content}.PlainText(), b.IsError})
-			case glovebox.BlockText:
-				said = append(said, b.Text)
-			}
-		}
-	}
-	return results, strings.Join(said, "\n")
 }
 
 // met reports whether e holds and, if not, what there was instead.

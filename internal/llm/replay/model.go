@@ -42,12 +42,35 @@ func (m *Model) Stream(ctx context.Context, r *llm.Request, delta func(glovebox.
 			filepath.Base(m.script.Name), len(m.script.Turns), n+1)}
 	}
 	t := &m.script.Turns[n]
+	if again := follow(r).again; len(again) > 0 {
+		return m.again(ctx, t, n, again, r, delta)
+	}
 	if err := m.check(t, r); err != nil {
 		return nil, err
 	}
 	if f := failureOf(t, r.Attempt); f != nil {
 		return nil, m.fail(ctx, t, f, delta)
 	}
+	resp := &llm.Response{Message: t.message(n), StopReason: t.Stop, Usage: t.Usage}
+	var err error
+	if resp.First, err = m.play(ctx, t, -1, start, delta); err != nil {
+		return nil, err
+	}
+	resp.Usage.Calls = 1
+	if resp.Usage.CostMicros == 0 {
+		resp.Usage.CostMicros = m.script.Info().Cost(resp.Usage)
+	}
+	if resp.StopReason == "" {
+		resp.StopReason = llm.StopEnd
+		if len(resp.Message.ToolUses()) > 0 {
+			resp.StopReason = llm.StopToolUse
+		}
+	}
+	return resp, nil
+}
+
+// message returns t, which is turn n of its script, as an answer.
+func (t *Turn) message(n int) glovebox.Message {
 	msg := glovebox.Message{Role: glovebox.RoleAssistant, Blocks: slices.Clone(t.Blocks)}
 	calls := 0
 	for i := range msg.Blocks {
@@ -61,33 +84,7 @@ func (m *Model) Stream(ctx context.Context, r *llm.Request, delta func(glovebox.
 		}
 		b.Input = slices.Clone(b.Input)
 	}
-	first, err := m.play(ctx, t, -1, start, delta)
-	if err != nil {
-		return nil, err
-	}
-	resp := &llm.Response{Message: msg, StopReason: t.Stop, Usage: t.Usage, First: first}
-	resp.Usage.Calls = 1
-	if resp.Usage.CostMicros == 0 {
-		resp.Usage.CostMicros = m.script.Info().Cost(resp.Usage)
-	}
-	if resp.StopReason == "" {
-		resp.StopReason = llm.StopEnd
-		if calls > 0 {
-			resp.StopReason = llm.StopToolUse
-		}
-	}
-	return resp, nil
-}
-
-// Index returns the turn that r asks for, from 0.
-func Index(r *llm.Request) int {
-	n := int64(0)
-	for _, m := range r.Messages {
-		if m.Role == glovebox.RoleAssistant {
-			n++
-		}
-	}
-	return int(min(max(n, r.Step), MaxTurns))
+	return msg
 }
 
 // failureOf returns the failure that an attempt of t meets, or nil.

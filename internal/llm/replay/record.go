@@ -94,7 +94,7 @@ func turnOf(req *llm.Request, resp *llm.Response, took time.Duration) Turn {
 
 // expectations says which of the results in req were errors.
 func expectations(req *llm.Request) []Expectation {
-	results, _ := answers(req)
+	results := follow(req).results
 	if len(results) == 0 {
 		return nil
 	}
