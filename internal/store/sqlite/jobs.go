@@ -303,6 +303,25 @@ func (s *Store) QueuePosition(ctx context.Context, id string) (int64, error) {
 	return ahead + 1, s.failure("queue position", err)
 }
 
+// CountJobs implements [store.Counter].
+func (s *Store) CountJobs(ctx context.Context) (map[glovebox.Status]int64, error) {
+	rows, err := s.read.QueryContext(ctx, "SELECT status, count(*) FROM jobs GROUP BY status")
+	if err != nil {
+		return nil, s.failure("count jobs", err)
+	}
+	defer rows.Close()
+	counts := map[glovebox.Status]int64{}
+	for rows.Next() {
+		var status string
+		var n int64
+		if err := rows.Scan(&status, &n); err != nil {
+			return nil, s.failure("count jobs", err)
+		}
+		counts[glovebox.Status(status)] = n
+	}
+	return counts, s.failure("count jobs", rows.Err())
+}
+
 // DeleteJob implements [store.Jobs].
 func (s *Store) DeleteJob(ctx context.Context, tenant, id string) error {
 	return s.w.do(ctx, func(t *txn) error {

@@ -43,7 +43,10 @@ import (
 	"github.com/glovebox-dev/glovebox/internal/store"
 )
 
-var _ store.Store = (*Store)(nil)
+var (
+	_ store.Store   = (*Store)(nil)
+	_ store.Counter = (*Store)(nil)
+)
 
 //go:embed migrations/*.sql
 var migrations embed.FS
