@@ -40,8 +40,8 @@ const (
 	liveRing     = 256      // pieces that a reader may lag behind before it loses some
 	maxLiveFrame = 64 << 10 // bytes; larger pieces are not passed on
 	blockEvents  = 32       // events in a block, at most
-	blockBytes   = 32 << 10 // bytes in a block, at most, but for a single event that has more
-	cacheBytes   = 8 << 20  // bytes of blocks that are kept
+	blockBytes   = 16 << 10 // bytes in a block, at most, but for a single event that has more
+	cacheBytes   = 4 << 20  // bytes of blocks that are kept
 	feedRetry    = time.Second
 )
 

@@ -1,3 +1,0 @@
-package api
-
-func runReaders() bool { return false }
