@@ -19,7 +19,7 @@ func closest(name string, names []string, n int) []string {
 			continue
 		}
 		lower := strings.ToLower(c)
-		near := max(1, (len(name)+1)/3)
+		near := max(1, len(name)/3)
 		far := near + 1
 		if d := len(lower) - len(name); d <= near && -d <= near {
 			far = distance(name, lower)
@@ -41,24 +41,27 @@ func closest(name string, names []string, n int) []string {
 	return out
 }
 
-// distance is how many bytes must be inserted, deleted or replaced to make b
-// of a.
+// distance is how many bytes must be inserted, deleted, replaced or swapped
+// with the next to make b of a.
 func distance(a, b string) int {
-	row := make([]int, len(b)+1)
+	before, row, next := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
 	for j := range row {
 		row[j] = j
 	}
 	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
+		next[0] = i + 1
 		for j := range len(b) {
-			cost := diagonal
+			cost := row[j]
 			if a[i] != b[j] {
-				cost = 1 + min(diagonal, row[j], row[j+1])
+				cost++
 			}
-			diagonal = row[j+1]
-			row[j+1] = cost
+			cost = min(cost, row[j+1]+1, next[j]+1)
+			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
+				cost = min(cost, before[j-1]+1)
+			}
+			next[j+1] = cost
 		}
+		before, row, next = row, next, before
 	}
 	return row[len(b)]
 }

@@ -94,7 +94,11 @@ type watch struct {
 // lineFilter returns what stands for a line, which has its newline.
 type lineFilter func(line string) string
 
-var errMatched = errors.New("matched")
+// Causes with which follow ends its own wait.
+var (
+	errMatched = errors.New("matched")
+	errTimeUp  = errors.New("time is up")
+)
 
 // follow reads what p writes until it ends or w says to come back. An error
 // means that nobody knows how p is: the guest does not answer, or ctx ended
@@ -103,8 +107,9 @@ func follow(ctx context.Context, env *Env, p *guest.Process, w watch) (outcome, 
 	begun := time.Now()
 	waitCtx, enough := context.WithCancelCause(ctx)
 	defer enough(nil)
-	waitCtx, cancelWait := context.WithTimeout(waitCtx, w.timeout)
-	defer cancelWait()
+	// Not a deadline: the guest would be told it, and could answer first.
+	up := time.AfterFunc(w.timeout, func() { enough(errTimeUp) })
+	defer up.Stop()
 
 	// Reading goes on for a moment when waiting ends.
 	readCtx, stopReading := context.WithTimeout(context.WithoutCancel(ctx), w.timeout+time.Minute)
@@ -138,7 +143,7 @@ func follow(ctx context.Context, env *Env, p *guest.Process, w watch) (outcome, 
 		switch cause := context.Cause(waitCtx); {
 		case errors.Is(cause, errMatched):
 			why = matched
-		case ctx.Err() == nil:
+		case errors.Is(cause, errTimeUp):
 			why = timeout
 		case errors.Is(context.Cause(ctx), ErrYield):
 			why = yielded

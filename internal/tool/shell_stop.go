@@ -3,11 +3,11 @@ package tool
 import (
 	"context"
 	_ "embed"
-	"errors"
 	"fmt"
 	"time"
 
 	"github.com/glovebox-dev/glovebox"
+	"github.com/glovebox-dev/glovebox/internal/guest"
 )
 
 //go:embed shell_stop.md
@@ -42,25 +42,29 @@ func shellStop(ctx context.Context, env *Env, in shellStopInput) (Result, error)
 		if err := p.Signal(ctx, s.signal); err != nil && glovebox.CodeOf(err) != glovebox.CodeConflict && glovebox.CodeOf(err) != glovebox.CodeNotFound {
 			return failed(ctx, err)
 		}
-		waitCtx, cancel := context.WithTimeout(ctx, s.wait)
-		end, err := p.Wait(waitCtx, false)
-		late := waitCtx.Err() != nil
-		cancel()
-		if err == nil && !end.Running {
-			text, handle := "", ""
-			if o, err := follow(ctx, env, p, watch{offset: max(0, end.OutputSize-recent/2), timeout: catchUp, silent: true}); err == nil {
-				text, handle = outputText(ctx, env, o.output, recent)
-			}
-			r := TextResult(fmt.Sprintf("%s\n[%s ended on %s]", text, in.ID, s.signal))
-			r.Blob = handle
-			return r, nil
-		}
-		if ctx.Err() != nil {
-			return Result{}, context.Cause(ctx)
-		}
-		if err != nil && !late && !errors.Is(err, context.DeadlineExceeded) {
+		o, err := follow(ctx, env, p, watch{offset: state.OutputSize, timeout: s.wait})
+		if err != nil {
 			return failed(ctx, err)
 		}
+		if o.why == ended {
+			return stopped(ctx, env, p, o, s.signal)
+		}
+		state = o.state
 	}
 	return ErrorResult(fmt.Sprintf("%s did not end, even on SIGKILL. It may be blocked in the kernel; go on without it.", in.ID)), nil
+}
+
+// stopped is the result when p has ended: the end of all of its output.
+func stopped(ctx context.Context, env *Env, p *guest.Process, o outcome, signal string) (Result, error) {
+	o, err := follow(ctx, env, p, watch{offset: max(0, o.state.OutputSize-recent/2), timeout: catchUp, silent: true})
+	if err != nil {
+		return failed(ctx, err)
+	}
+	text, handle := outputText(ctx, env, o.output, recent)
+	if text == "" {
+		text = "(no output)"
+	}
+	r := TextResult(fmt.Sprintf("%s\n[%s ended on %s]", text, p.ID(), signal))
+	r.Blob = handle
+	return r, nil
 }
