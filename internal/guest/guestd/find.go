@@ -37,6 +37,9 @@ func (s *Server) glob(ctx context.Context, q *guestpb.GlobRequest) (*guestpb.Ent
 	if !doublestar.ValidatePattern(q.Pattern) || q.Pattern == "" {
 		return nil, glovebox.Invalid("pattern", "for example **/*.go", "%.200q is not a valid pattern", q.Pattern)
 	}
+	if err := s.asUser(func() error { _, err := os.Stat(dir); return err }); err != nil {
+		return nil, s.hide(err)
+	}
 	limit := int(q.Limit)
 	if limit <= 0 || limit > maxGlob {
 		limit = maxGlob
@@ -70,22 +73,14 @@ func (s *Server) glob(ctx context.Context, q *guestpb.GlobRequest) (*guestpb.Ent
 func (s *Server) globIgnoring(ctx context.Context, dir, pattern string) ([]string, error) {
 	var names []string
 	scanned := 0
-	st, err := s.runInternal(ctx, dir, []string{"rg", "--files", "--hidden", "--null", "--no-messages", "--no-require-git", "--glob", "!**/.git/**"}, func(b []byte) bool {
+	_, err := s.runInternal(ctx, dir, []string{"rg", "--files", "--hidden", "--null", "--no-messages", "--no-require-git", "--glob", "!**/.git/**"}, func(b []byte) bool {
 		scanned++
 		if ok, _ := doublestar.Match(pattern, string(b)); ok {
 			names = append(names, string(b))
 		}
 		return scanned < maxScanned
 	})
-	if err != nil {
-		return nil, rgError(err)
-	}
-	if st.ExitCode > 1 && len(names) == 0 && scanned == 0 {
-		if _, err := os.Stat(dir); err != nil {
-			return nil, err
-		}
-	}
-	return names, nil
+	return names, rgError(err)
 }
 
 func (s *Server) globAll(ctx context.Context, dir, pattern string) ([]string, error) {
@@ -137,8 +132,15 @@ func (s *Server) search(ctx context.Context, q *guestpb.SearchRequest) (*guestpb
 	}
 	limit = min(limit, maxMatches)
 	where := "."
-	if info, err := os.Stat(dir); err == nil && !info.IsDir() {
-		dir, where = filepath.Dir(dir), filepath.Base(dir)
+	err = s.asUser(func() error {
+		info, err := os.Stat(dir)
+		if err == nil && !info.IsDir() {
+			dir, where = filepath.Dir(dir), filepath.Base(dir)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, s.hide(err)
 	}
 	args := []string{"rg", "--json", "--hidden", "--no-require-git", "--no-config", "--sort", "path", "--glob", "!**/.git/**", "--context", strconv.Itoa(int(min(max(q.Context, 0), 10)))}
 	if q.Fixed {
@@ -173,9 +175,6 @@ func (s *Server) search(ctx context.Context, q *guestpb.SearchRequest) (*guestpb
 	case err != nil:
 		return nil, rgError(s.hide(err))
 	case st.ExitCode == 2 && len(reply.Matches) == 0:
-		if _, err := os.Stat(dir); err != nil {
-			return nil, s.hide(err)
-		}
 		return nil, glovebox.Invalid("pattern", "escape it or set fixed", "ripgrep does not accept the pattern %.200q or the glob %.200q", q.Pattern, q.Glob)
 	}
 	return reply, nil

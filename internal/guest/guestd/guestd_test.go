@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -284,3 +285,5 @@ func TestEgress(t *testing.T) {
 		t.Error(string(got), err)
 	}
 }
+
+func itoa(n uint16) string { return strconv.Itoa(int(n)) }

@@ -15,6 +15,7 @@ package proc
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -216,7 +217,7 @@ func (t *Table) launch(p *Process, path string) (<-chan exit, []*os.File, error)
 func startError(c *Command, err error) error {
 	if errors.Is(err, syscall.ENOENT) {
 		if _, serr := os.Stat(c.Dir); serr != nil {
-			return glovebox.Errorf(glovebox.CodeNotFound, "the directory %q is not there", c.Dir)
+			return &fs.PathError{Op: "start in", Path: c.Dir, Err: syscall.ENOENT}
 		}
 		return glovebox.Errorf(glovebox.CodeNotFound, "%q, or the interpreter that it names, is not there", c.Args[0])
 	}
