@@ -114,8 +114,8 @@ func (i *installer) run(ctx context.Context, cmd guest.Command) (r Result, ok bo
 	return r, false, nil
 }
 
-// listsAge is how old apt's lists may be before they are fetched again.
-const listsAge = 24 * time.Hour
+// stale is what apt says when its lists are older than what is on the server.
+var stale = regexp.MustCompile(`Unable to locate package|has no installation candidate|404 +Not Found|Failed to fetch|Version '.*' for '.*' was not found`)
 
 func (i *installer) apt(ctx context.Context, in installPackageInput) (Result, error) {
 	if len(in.Packages) == 0 {
@@ -124,21 +124,26 @@ func (i *installer) apt(ctx context.Context, in installPackageInput) (Result, er
 	get := func(args ...string) guest.Command {
 		return guest.Command{Root: true, Dir: "/", Args: append([]string{"apt-get", "-y", "-q", "-o", "Dpkg::Use-Pty=0", "-o", "DPkg::Lock::Timeout=120"}, args...)}
 	}
-	fresh, err := i.freshLists(ctx)
+	install := get(append([]string{"--no-install-recommends", "install", "--"}, in.Packages...)...)
+	updated, err := i.hasLists(ctx)
 	if err != nil {
 		return failed(ctx, err)
 	}
-	if !fresh {
-		if r, ok, err := i.run(ctx, get("update")); !ok {
+	if updated { // at some time: try, and fetch newer lists only if that may help
+		if r, ok, err := i.run(ctx, install); ok || err != nil || !stale.Match(i.output) {
 			return r, err
 		}
+		i.output = nil
 	}
-	r, _, err := i.run(ctx, get(append([]string{"--no-install-recommends", "install", "--"}, in.Packages...)...))
+	if r, ok, err := i.run(ctx, get("update")); !ok {
+		return r, err
+	}
+	r, _, err := i.run(ctx, install)
 	return r, err
 }
 
-// freshLists reports whether apt knows what there is.
-func (i *installer) freshLists(ctx context.Context) (bool, error) {
+// hasLists reports whether apt's lists of what there is were ever fetched.
+func (i *installer) hasLists(ctx context.Context) (bool, error) {
 	entries, _, err := i.env.Guest.ReadDir(ctx, "/var/lib/apt/lists")
 	switch code := glovebox.CodeOf(err); {
 	case code == glovebox.CodeUnavailable || code == glovebox.CodeInternal:
@@ -146,9 +151,7 @@ func (i *installer) freshLists(ctx context.Context) (bool, error) {
 	case err != nil:
 		return false, nil
 	}
-	return slices.ContainsFunc(entries, func(e guest.Entry) bool {
-		return strings.Contains(e.Path, "_Packages") && time.Since(e.ModTime) < listsAge
-	}), nil
+	return slices.ContainsFunc(entries, func(e guest.Entry) bool { return strings.Contains(e.Path, "_Packages") }), nil
 }
 
 func (i *installer) npm(ctx context.Context, in installPackageInput) (Result, error) {

@@ -38,6 +38,17 @@ const shellPath = `export PATH="` + guest.Workspace + `/.venv/bin:$HOME/.local/b
 // its timeout or waits for input goes on in the background.
 func Shell() Tool { return yields(New("shell", shellPrompt, shell)) }
 
+// BashCommand returns the process that shell starts for a command. The proofs
+// of finish are run in the same way, so that what worked works again. cwd is
+// absolute or relative to the workspace; empty for it.
+func BashCommand(command, cwd string) guest.Command {
+	return guest.Command{
+		Args: []string{"bash", "-c", shellPath + command},
+		Dir:  workDir(cwd),
+		Env:  processEnv(),
+	}
+}
+
 func shell(ctx context.Context, env *Env, in shellCall) (Result, error) {
 	if strings.ContainsRune(in.Command, 0) {
 		return ErrorResult(`"command": it contains a NUL byte, which no command can`), nil
@@ -45,11 +56,7 @@ func shell(ctx context.Context, env *Env, in shellCall) (Result, error) {
 	if problem := badPath("cwd", in.Cwd); problem != "" {
 		return ErrorResult(problem), nil
 	}
-	cmd := guest.Command{
-		Args: []string{"bash", "-c", shellPath + in.Command},
-		Dir:  workDir(in.Cwd),
-		Env:  processEnv(),
-	}
+	cmd := BashCommand(in.Command, in.Cwd)
 	prefix := pipePrefix
 	if in.TTY {
 		prefix = ttyPrefix
@@ -118,7 +125,7 @@ func processResult(ctx context.Context, env *Env, id string, o outcome) Result {
 	case ended:
 		status = exitText(env, o)
 	case waiting:
-		status = fmt.Sprintf("it waits for input, in the background as %s: answer with shell_input or end it with shell_stop", id)
+		status = fmt.Sprintf("it seems to wait for input, in the background as %s: answer with shell_input, end it with shell_stop, or see with shell_output whether it goes on", id)
 	case timeout:
 		status = fmt.Sprintf("still running after %s, in the background as %s: shell_output shows more, shell_stop ends it", seconds(o.took), id)
 	case yielded:

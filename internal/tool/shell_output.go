@@ -130,7 +130,7 @@ func laterResult(ctx context.Context, env *Env, id string, offset int64, o outco
 	case ended:
 		status = id + " has ended: " + exitText(env, o)
 	case waiting:
-		status = id + " waits for input"
+		status = id + " seems to wait for input"
 	case matched:
 		status = id + " is running, and until was found"
 	case yielded:
@@ -138,7 +138,7 @@ func laterResult(ctx context.Context, env *Env, id string, offset int64, o outco
 	default:
 		status = id + " is running"
 		if o.state.WaitsInput {
-			status = id + " waits for input"
+			status = id + " seems to wait for input"
 		}
 	}
 	r := TextResult(fmt.Sprintf("%s\n[%s; shown from byte %d, go on with since=%d]", text, status, offset, o.state.OutputSize))
