@@ -116,8 +116,12 @@ func proofReport(proofs []glovebox.Proof) string {
 
 // prove runs one proof with bash, in the workspace.
 func prove(ctx context.Context, g *guest.Client, command string) (glovebox.Proof, error) {
+	return proveWithin(ctx, g, command, proofTime)
+}
+
+func proveWithin(ctx context.Context, g *guest.Client, command string, limit time.Duration) (glovebox.Proof, error) {
 	start := time.Now()
-	pctx, cancel := context.WithTimeout(ctx, proofTime)
+	pctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	state, out, err := g.Run(pctx, guest.Command{
 		ID:   "proof-" + glovebox.NewID(),
@@ -126,7 +130,7 @@ func prove(ctx context.Context, g *guest.Client, command string) (glovebox.Proof
 	p := glovebox.Proof{Command: command, ExitCode: state.ExitCode, Output: tail(string(out), proofOutput), DurationMS: time.Since(start).Milliseconds()}
 	if errors.Is(pctx.Err(), context.DeadlineExceeded) && ctx.Err() == nil {
 		p.ExitCode = exitTimedOut
-		p.Output = tail(p.Output+fmt.Sprintf("\n[stopped after %s]", proofTime), proofOutput)
+		p.Output = tail(p.Output+fmt.Sprintf("\n[stopped after %s]", limit), proofOutput)
 		return p, nil
 	}
 	return p, err

@@ -1,0 +1,136 @@
+//go:build linux
+
+package agent
+
+import (
+	"context"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/glovebox-dev/glovebox"
+	"github.com/glovebox-dev/glovebox/internal/guest"
+	"github.com/glovebox-dev/glovebox/internal/guest/guestd"
+	"github.com/glovebox-dev/glovebox/internal/llm/replay"
+	"github.com/glovebox-dev/glovebox/internal/tool"
+)
+
+// newGuest returns a guest whose machine is a directory, and its workspace.
+func newGuest(t *testing.T) (*guest.Client, string) {
+	t.Helper()
+	root := t.TempDir()
+	server, err := guestd.New(guestd.Options{Root: root})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { server.Close() })
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var conns [2]net.Conn
+	for i, fd := range fds {
+		f := os.NewFile(uintptr(fd), "guest")
+		if conns[i], err = net.FileConn(f); err != nil {
+			t.Fatal(err)
+		}
+		f.Close()
+	}
+	go server.ServeConn(conns[0])
+	client, err := guest.NewClient(t.Context(), conns[1], guest.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { client.Close() })
+	return client, filepath.Join(root, guest.Workspace)
+}
+
+// realHost is a world whose sandbox is real.
+type realHost struct {
+	*world
+	g *guest.Client
+}
+
+func (h realHost) Guest(context.Context) (*guest.Client, error) { return h.g, nil }
+
+// TestRealTools runs a recorded job with the real tools in a real guest.
+func TestRealTools(t *testing.T) {
+	t.Parallel()
+	script, err := replay.Parse("real.replay", []byte(`
+turn
+call plan
+  steps := [{"text": "Write it", "status": "active"}]
+call write_file
+  path = hello.txt
+  content = hello world
+call shell
+  command = seq 1 20000
+
+turn
+expect ok
+call edit_file
+  path = hello.txt
+  old = world
+  new = there
+call finish
+  summary = Nothing works yet.
+  how_to_run = cat hello.txt
+  proofs := ["grep -q nobody hello.txt || { echo nobody is there; exit 3; }"]
+
+turn
+expect contains nobody is there
+call finish
+  summary = It greets.
+  how_to_run = cat hello.txt
+  proofs := ["grep -q there hello.txt", "test $(pwd | xargs basename) = workspace"]
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := newWorld(glovebox.Limits{}, replay.New(script, replay.Options{}).Stream)
+	g, dir := newGuest(t)
+	o := w.options()
+	o.Host, o.Tools, o.Prove = realHost{w, g}, tool.All(), nil
+	out, err := Run(t.Context(), o)
+	if err != nil || out.Status != glovebox.StatusComplete || out.Summary != "It greets." {
+		t.Fatalf("%+v %+v, %v", out, out.Failure, err)
+	}
+	if b, err := os.ReadFile(filepath.Join(dir, "hello.txt")); err != nil || !strings.HasPrefix(string(b), "hello there") {
+		t.Errorf("%q, %v", b, err)
+	}
+	if v := w.job.Verification; len(v) != 2 || v[0].ExitCode != 0 {
+		t.Errorf("%+v", v)
+	}
+	for _, f := range all[glovebox.ToolFinished](w, glovebox.EventToolFinished) {
+		if n := len(f.Content[0].Text); n > tool.OutputBound {
+			t.Errorf("%s: %d bytes in the log", f.Name, n)
+		}
+	}
+}
+
+func TestProve(t *testing.T) {
+	t.Parallel()
+	g, _ := newGuest(t)
+	p, err := prove(t.Context(), g, "echo out; echo err >&2; exit 7")
+	if err != nil || p.ExitCode != 7 || !strings.Contains(p.Output, "out") || !strings.Contains(p.Output, "err") {
+		t.Errorf("%+v, %v", p, err)
+	}
+	p, err = prove(t.Context(), g, "seq 1 100000")
+	if err != nil || len(p.Output) > proofOutput || !strings.HasSuffix(p.Output, "99999\n100000\n") {
+		t.Errorf("%d bytes, %v", len(p.Output), err)
+	}
+	p, err = proveWithin(t.Context(), g, "echo begun; sleep 600", 300*time.Millisecond)
+	if err != nil || p.ExitCode != exitTimedOut || !strings.Contains(p.Output, "stopped after") {
+		t.Errorf("%+v, %v", p, err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := prove(ctx, g, "true"); err == nil {
+		t.Error("no error although it was cancelled")
+	}
+}
