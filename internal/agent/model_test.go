@@ -369,7 +369,7 @@ func TestResultBounds(t *testing.T) {
 		}
 		f := all[glovebox.ToolFinished](w, glovebox.EventToolFinished)
 		text := f[0].Content[0].Text
-		if len(text) > tool.OutputBound || !strings.Contains(text, "kept as "+f[0].Blob) || string(w.blobs[f[0].Blob]) != long {
+		if len(text) > tool.OutputBound || !strings.Contains(text, fmt.Sprintf("handle %q has the whole", f[0].Blob)) || string(w.blobs[f[0].Blob]) != long {
 			t.Errorf("%d bytes, blob %q", len(text), f[0].Blob)
 		}
 		if img := f[0].Content[1]; len(img.Data) > 0 || string(w.blobs[img.Blob]) != string(picture) {

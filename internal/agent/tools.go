@@ -99,10 +99,7 @@ func (r *run) act(ctx context.Context, g *guest.Client, c pendingCall) error {
 	case res.Ask != nil:
 		return r.question(ctx, c, *res.Ask)
 	}
-	f, err := r.result(ctx, c, res, took)
-	if err != nil {
-		return err
-	}
+	f := r.result(ctx, env, res, c, took)
 	var also []glovebox.Event
 	if res.Plan != nil {
 		also = append(also, event(glovebox.EventPlan, glovebox.PlanUpdated{Steps: res.Plan}))

@@ -29,7 +29,13 @@ type Builder struct {
 type turn struct {
 	msg    glovebox.Message
 	tokens int64
-	from   []int64 // for each block: the event that a result came with, else 0
+	from   []origin // for each block
+}
+
+// origin says where a result came from; it is zero for other blocks.
+type origin struct {
+	event int64
+	blob  string // handle of the whole, if the result was cut
 }
 
 // pending is the user's message that the next request ends with.
@@ -44,7 +50,7 @@ type pending struct {
 type call struct {
 	id     string
 	result *glovebox.Block
-	event  int64
+	origin origin
 
 	asked  bool // it is a question to the user
 	answer bool // which the user has answered; the answer is note number
@@ -200,7 +206,7 @@ func (b *Builder) finished(f glovebox.ToolFinished, seq int64) {
 		content = []glovebox.Block{glovebox.Text("(no output)")}
 	}
 	c.result = &glovebox.Block{Type: glovebox.BlockToolResult, CallID: f.CallID, Content: content, IsError: f.IsError || f.Unknown}
-	c.event = seq
+	c.origin = origin{event: seq, blob: f.Blob}
 	if c.answer && !f.Unknown {
 		b.dropNote(c.note)
 	}
@@ -230,23 +236,23 @@ func (b *Builder) freeze(t turn) {
 // the notes. A call without a result has, for now, an unknown outcome.
 func (p *pending) turn() turn {
 	var t turn
-	add := func(x glovebox.Block, event int64) {
+	add := func(x glovebox.Block, from origin) {
 		t.msg.Blocks = append(t.msg.Blocks, x)
-		t.from = append(t.from, event)
+		t.from = append(t.from, from)
 	}
 	t.msg.Role = glovebox.RoleUser
 	for _, c := range p.calls {
 		if c.result != nil {
-			add(*c.result, c.event)
+			add(*c.result, c.origin)
 			continue
 		}
-		add(glovebox.Block{Type: glovebox.BlockToolResult, CallID: c.id, IsError: true, Content: []glovebox.Block{glovebox.Text(UnknownOutcome)}}, 0)
+		add(glovebox.Block{Type: glovebox.BlockToolResult, CallID: c.id, IsError: true, Content: []glovebox.Block{glovebox.Text(UnknownOutcome)}}, origin{})
 	}
 	for _, n := range p.notes {
-		add(n, 0)
+		add(n, origin{})
 	}
 	if len(t.msg.Blocks) == 0 {
-		add(noticeText("Go on."), 0)
+		add(noticeText("Go on."), origin{})
 	}
 	t.tokens = messageTokens(t.msg)
 	return t

@@ -28,12 +28,12 @@ func (b *Builder) Trim(target, over int64, keep int) (t glovebox.Trimmed, freed 
 	now := b.Tokens()
 	for i := 0; i < len(b.turns)-keep; i++ {
 		for k, x := range b.turns[i].msg.Blocks {
-			seq := b.turns[i].from
-			if x.Type != glovebox.BlockToolResult || seq == nil || seq[k] == 0 || size(x) <= over {
+			from := b.turns[i].origin(k)
+			if from.event == 0 || size(x) <= over {
 				continue
 			}
-			freed += llm.BoundBlock(x) - llm.BoundBlock(short(x, seq[k]))
-			t.Through = max(t.Through, seq[k])
+			freed += llm.BoundBlock(x) - llm.BoundBlock(short(x, from))
+			t.Through = max(t.Through, from.event)
 		}
 		if now-b.scale(freed) <= target {
 			break
@@ -49,13 +49,14 @@ func (b *Builder) trimmed(t glovebox.Trimmed, _ int64) {
 		old := &b.turns[i]
 		var blocks []glovebox.Block // a copy, once one is needed
 		for k, x := range old.msg.Blocks {
-			if x.Type != glovebox.BlockToolResult || old.from == nil || old.from[k] == 0 || old.from[k] > t.Through || size(x) <= t.Over {
+			from := old.origin(k)
+			if from.event == 0 || from.event > t.Through || size(x) <= t.Over {
 				continue
 			}
 			if blocks == nil {
 				blocks = append(blocks, old.msg.Blocks...)
 			}
-			blocks[k] = short(x, old.from[k])
+			blocks[k] = short(x, from)
 		}
 		if blocks == nil {
 			continue
@@ -65,6 +66,14 @@ func (b *Builder) trimmed(t glovebox.Trimmed, _ int64) {
 		old.tokens = messageTokens(old.msg)
 		b.frozen += old.tokens
 	}
+}
+
+// origin returns where block k came from.
+func (t *turn) origin(k int) origin {
+	if k >= len(t.from) { // an answer of the model
+		return origin{}
+	}
+	return t.from[k]
 }
 
 // size is what a result weighs against the bound of a trim, in bytes.
@@ -80,7 +89,7 @@ func size(x glovebox.Block) int64 {
 }
 
 // short returns a result by its first and last lines. Images leave it.
-func short(x glovebox.Block, event int64) glovebox.Block {
+func short(x glovebox.Block, from origin) glovebox.Block {
 	var parts []string
 	images := 0
 	for _, c := range x.Content {
@@ -97,7 +106,11 @@ func short(x glovebox.Block, event int64) glovebox.Block {
 	if images > 0 {
 		what += fmt.Sprintf(" and %d images", images)
 	}
-	x.Content = []glovebox.Block{glovebox.Text(first + fmt.Sprintf("\n[%s of this older result were left out to make room; the whole is event %d of the job]\n", what, event) + last)}
+	where := fmt.Sprintf("the whole is event %d of the job", from.event)
+	if from.blob != "" {
+		where = fmt.Sprintf("read_output with handle %q has the whole", from.blob)
+	}
+	x.Content = []glovebox.Block{glovebox.Text(fmt.Sprintf("%s\n[... %s of this older result left out to make room; %s ...]\n%s", first, what, where, last))}
 	return x
 }
 
