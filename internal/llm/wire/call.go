@@ -118,6 +118,13 @@ func (c *Call) SaidDone() bool {
 	return bytes.HasSuffix(bytes.TrimSpace(c.tail), []byte("[DONE]"))
 }
 
+// Broken reports whether the stream ended otherwise than by its end.
+func (c *Call) Broken() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.readErr != nil || c.ctx.Err() != nil
+}
+
 // tailLen is how much of the end of a stream is kept.
 const tailLen = 32
 
@@ -144,6 +151,9 @@ func (c *Call) fault(err error) *llm.Error {
 	if c.outer.Err() != nil {
 		return &llm.Error{Kind: llm.KindCancelled, Msg: c.outer.Err().Error(), Err: c.outer.Err()}
 	}
+	if c.refused != nil {
+		return Refused(c.refused.status, c.refused.header, c.refused.body)
+	}
 	if e, ok := errors.AsType[*llm.Error](err); ok {
 		copied := *e
 		return &copied
@@ -157,9 +167,6 @@ func (c *Call) fault(err error) *llm.Error {
 		return &llm.Error{Kind: llm.KindStalled, Msg: fmt.Sprintf("%s for %v", what, wait)}
 	case errTooLong:
 		return &llm.Error{Kind: llm.KindMalformed, Msg: fmt.Sprintf("more than %d bytes came", int64(MaxWire))}
-	}
-	if c.refused != nil {
-		return Refused(c.refused.status, c.refused.header, c.refused.body)
 	}
 	if errors.Is(c.readErr, io.ErrUnexpectedEOF) {
 		return &llm.Error{Kind: llm.KindTruncated, Msg: "the connection ended before the answer did", Err: c.readErr}
@@ -242,11 +249,12 @@ func (b *watchedBody) Read(p []byte) (int, error) {
 		c.tail = c.tail[max(0, len(c.tail)-tailLen):]
 		if c.read > MaxWire {
 			c.cancel(errTooLong)
-			return n, errTooLong
+			return n, io.EOF
 		}
 	}
 	if err != nil && err != io.EOF {
 		c.readErr = err
+		err = io.EOF // one library would log it
 	}
 	return n, err
 }

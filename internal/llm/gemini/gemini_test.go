@@ -1,0 +1,18 @@
+package gemini
+
+import (
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/glovebox-dev/glovebox/internal/llm"
+	"github.com/glovebox-dev/glovebox/internal/llm/llmtest"
+	"github.com/glovebox-dev/glovebox/internal/llm/wire"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func TestProvider(t *testing.T) {
+	t.Parallel()
+	llmtest.Exercise(t, llmtest.Gemini, func(c wire.Config) llm.Model { return New(c) })
+}

@@ -1,0 +1,183 @@
+package llmtest
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+)
+
+type (
+	anthropicRequest struct {
+		Model     string             `json:"model"`
+		MaxTokens int64              `json:"max_tokens"`
+		Thinking  *anthropicThinking `json:"thinking"`
+		Tools     []anthropicTool    `json:"tools"`
+		System    []anthropicContent `json:"system"`
+		Messages  []anthropicMessage `json:"messages"`
+		Stream    bool               `json:"stream"`
+	}
+	anthropicThinking struct {
+		Type    string `json:"type"`
+		Display string `json:"display"`
+	}
+	anthropicTool struct {
+		Name         string          `json:"name"`
+		Description  string          `json:"description"`
+		InputSchema  json.RawMessage `json:"input_schema"`
+		CacheControl *obj            `json:"cache_control"`
+	}
+	anthropicMessage struct {
+		Role    string             `json:"role"`
+		Content []anthropicContent `json:"content"`
+	}
+	anthropicContent struct {
+		Type      string             `json:"type"`
+		Text      string             `json:"text"`
+		Thinking  *string            `json:"thinking"`
+		Signature string             `json:"signature"`
+		Data      string             `json:"data"`
+		Source    *anthropicSource   `json:"source"`
+		ID        string             `json:"id"`
+		Name      string             `json:"name"`
+		Input     json.RawMessage    `json:"input"`
+		ToolUseID string             `json:"tool_use_id"`
+		IsError   bool               `json:"is_error"`
+		Content   []anthropicContent `json:"content"`
+		Cache     *obj               `json:"cache_control"`
+	}
+	anthropicSource struct {
+		Type      string `json:"type"`
+		MediaType string `json:"media_type"`
+		Data      []byte `json:"data"`
+	}
+)
+
+// anthropicCheck is a check under way.
+type anthropicCheck struct {
+	*ledger
+	marks int
+}
+
+func checkAnthropic(body []byte) error {
+	var q anthropicRequest
+	if err := strict(body, &q); err != nil {
+		return err
+	}
+	if q.Model == "" || q.MaxTokens < 1 || !q.Stream {
+		return errors.New("model, max_tokens and stream are needed")
+	}
+	if q.Thinking != nil && q.Thinking.Type != "adaptive" {
+		return fmt.Errorf("thinking.type %q is not supported", q.Thinking.Type)
+	}
+	c := anthropicCheck{ledger: newLedger()}
+	names := tools{}
+	for _, t := range q.Tools {
+		if err := names.add(t.Name, t.InputSchema); err != nil {
+			return err
+		}
+		c.mark(t.CacheControl)
+	}
+	for _, s := range q.System {
+		if err := c.block("system", s); err != nil {
+			return err
+		}
+	}
+	for i, m := range q.Messages {
+		if err := c.message(m, i == 0); err != nil {
+			return fmt.Errorf("messages.%d: %w", i, err)
+		}
+	}
+	if c.marks > 4 {
+		return fmt.Errorf("%d cache breakpoints, and 4 are the most", c.marks)
+	}
+	if len(q.Messages) == 0 || q.Messages[len(q.Messages)-1].Role != "user" {
+		return errors.New("the conversation does not end with the user")
+	}
+	return c.settled("the end")
+}
+
+func (c *anthropicCheck) mark(v *obj) {
+	if v != nil {
+		c.marks++
+	}
+}
+
+func (c *anthropicCheck) message(m anthropicMessage, first bool) error {
+	if m.Role != "user" && (m.Role != "assistant" || first) {
+		return fmt.Errorf("the role %q is not possible here", m.Role)
+	}
+	if len(m.Content) == 0 {
+		return errors.New("there is no content")
+	}
+	if m.Role == "assistant" {
+		if err := c.settled("the next answer"); err != nil {
+			return err
+		}
+	}
+	other := false
+	for _, b := range m.Content {
+		if b.Type == "tool_result" && other {
+			return errors.New("a tool_result does not come first")
+		}
+		if b.Type != "tool_result" && m.Role == "user" {
+			other = true
+			if err := c.settled("other content"); err != nil {
+				return err
+			}
+		}
+		if err := c.block(m.Role, b); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// allowed are the blocks of each role.
+var allowed = map[string][]string{
+	"system":      {"text"},
+	"user":        {"text", "image", "tool_result"},
+	"assistant":   {"text", "tool_use", "thinking", "redacted_thinking"},
+	"tool_result": {"text", "image"},
+}
+
+func (c *anthropicCheck) block(role string, b anthropicContent) error {
+	if !slices.Contains(allowed[role], b.Type) {
+		return fmt.Errorf("a block %q is not possible in %s", b.Type, role)
+	}
+	c.mark(b.Cache)
+	switch b.Type {
+	case "text":
+		if !visible(b.Text) {
+			return errors.New("text content blocks must contain non-whitespace text")
+		}
+	case "image":
+		if b.Source == nil || b.Source.Type != "base64" || len(b.Source.Data) == 0 || !dataURL.MatchString("data:"+b.Source.MediaType+";base64,AA") {
+			return errors.New("the image has no source that can be read")
+		}
+	case "tool_use":
+		if !isObject(b.Input) {
+			return fmt.Errorf("call %q: input: input should be a valid dictionary", b.ID)
+		}
+		return c.call(b.ID, b.Name)
+	case "tool_result":
+		for _, inner := range b.Content {
+			if err := c.block("tool_result", inner); err != nil {
+				return err
+			}
+		}
+		if b.IsError && len(b.Content) == 0 {
+			return errors.New("content cannot be empty if is_error is true")
+		}
+		return c.answer(b.ToolUseID)
+	case "thinking":
+		if b.Thinking == nil || b.Signature != sign(Anthropic, *b.Thinking) || b.Cache != nil {
+			return errors.New("invalid signature in thinking block")
+		}
+	case "redacted_thinking":
+		if b.Data != sign(Anthropic, "redacted") || b.Cache != nil {
+			return errors.New("invalid data in redacted_thinking block")
+		}
+	}
+	return nil
+}
