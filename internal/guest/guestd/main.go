@@ -31,8 +31,9 @@ const SocketPath = "/run/glovebox/guest.sock"
 // and, if its standard input is a socket, over that too.
 //
 // connect, started in the sandbox by whatever the driver has (exec), joins its
-// standard input and output to the daemon. If they are one socket it passes
-// that to the daemon and ends; otherwise it copies until either side ends.
+// standard input and output to the daemon. If standard input is a socket and
+// output is the same one (or leads nowhere) it passes that to the daemon and
+// ends; otherwise it copies until the daemon closes.
 func Main(args []string) int {
 	err := errors.New("usage: glovebox guest serve|connect [--socket PATH]")
 	if len(args) > 0 {
@@ -179,12 +180,13 @@ func takeConn(c *net.UnixConn) (net.Conn, error) {
 
 // Connect joins in and out to the daemon at socket.
 func Connect(socket string, in, out *os.File) error {
-	c, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: socket, Net: "unix"})
+	stream := isStream(in, out)
+	c, err := dialDaemon(socket)
 	if err != nil {
 		return fmt.Errorf("the guest daemon does not answer: %w", err)
 	}
 	defer c.Close()
-	if sameSocket(in, out) {
+	if stream {
 		_ = c.SetDeadline(time.Now().Add(10 * time.Second))
 		if _, _, err := c.WriteMsgUnix([]byte{sockPass}, unix.UnixRights(int(in.Fd())), nil); err != nil {
 			return fmt.Errorf("pass the connection to the guest daemon: %w", err)
@@ -207,11 +209,33 @@ func Connect(socket string, in, out *os.File) error {
 	return nil
 }
 
-// sameSocket reports whether both descriptors are one socket.
-func sameSocket(a, b *os.File) bool {
-	var sa, sb unix.Stat_t
-	return unix.Fstat(int(a.Fd()), &sa) == nil && unix.Fstat(int(b.Fd()), &sb) == nil &&
-		sa.Mode&unix.S_IFMT == unix.S_IFSOCK && sa.Ino == sb.Ino && sa.Dev == sb.Dev
+// connectWait is how long the daemon may take to start.
+const connectWait = 10 * time.Second
+
+// dialDaemon connects to the daemon, which may be starting only now.
+func dialDaemon(socket string) (*net.UnixConn, error) {
+	pause := time.Millisecond
+	for begin := time.Now(); ; time.Sleep(pause) {
+		c, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: socket, Net: "unix"})
+		starting := errors.Is(err, syscall.ENOENT) || errors.Is(err, syscall.ECONNREFUSED)
+		if !starting || time.Since(begin) > connectWait {
+			return c, err
+		}
+		pause = min(2*pause, 50*time.Millisecond)
+	}
+}
+
+// isStream reports whether in alone carries both directions: it is a socket,
+// and out is the same one or leads nowhere (a driver may give in alone).
+func isStream(in, out *os.File) bool {
+	var si, so unix.Stat_t
+	if unix.Fstat(int(in.Fd()), &si) != nil || si.Mode&unix.S_IFMT != unix.S_IFSOCK {
+		return false
+	}
+	if unix.Fstat(int(out.Fd()), &so) != nil {
+		return true
+	}
+	return so.Mode&unix.S_IFMT == unix.S_IFCHR || so.Ino == si.Ino && so.Dev == si.Dev
 }
 
 // loopbackUp brings the loopback device up where the driver left it down. An
