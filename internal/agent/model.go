@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"go.opentelemetry.io/otel/attribute"
+
 	"github.com/glovebox-dev/glovebox"
 	"github.com/glovebox-dev/glovebox/internal/llm"
 	"github.com/glovebox-dev/glovebox/internal/memory"
@@ -54,6 +56,8 @@ func (r *run) stream(ctx context.Context, req *llm.Request, input int64) error {
 		start   = time.Now()
 	)
 	why, panicked, end := r.during(ctx, action{yield: errInterrupted}, func(ctx context.Context) {
+		ctx, end := r.span(ctx, "model.call", attribute.String("model", r.job.Model), attribute.Int64("step", req.Step+1), attribute.Int64("attempt", req.Attempt))
+		defer func() { end(failed) }()
 		full, err := r.withImages(ctx, req)
 		if err != nil {
 			failed = err
@@ -74,6 +78,7 @@ func (r *run) stream(ctx context.Context, req *llm.Request, input int64) error {
 	var record glovebox.Event
 	var wait time.Duration
 	if failed == nil {
+		r.Log.Debug("model answered", "job", r.job.ID, "step", req.Step+1, "tokens", resp.Usage.Tokens(), "ms", time.Since(start).Milliseconds())
 		record = event(glovebox.EventModelAnswered, glovebox.ModelAnswered{
 			Message: tidy(resp.Message), StopReason: string(resp.StopReason), Usage: called(resp.Usage),
 			DurationMS: time.Since(start).Milliseconds(), FirstMS: resp.First.Milliseconds(),
@@ -84,6 +89,7 @@ func (r *run) stream(ctx context.Context, req *llm.Request, input int64) error {
 			f.Usage = r.guessUsage(input, min(written.Load()/3+1, req.MaxOutput))
 		}
 		wait = time.Duration(f.WaitMS) * time.Millisecond
+		r.Log.Warn("model failed", "job", r.job.ID, "step", req.Step+1, "attempt", req.Attempt, "kind", f.Kind, "error", f.Message, "retry", f.Retry, "wait", wait)
 		record = event(glovebox.EventModelFailed, f)
 	}
 	if end != nil && !isEnd(end) {

@@ -215,6 +215,7 @@ func TestLoopIsNoticedAndStopped(t *testing.T) {
 		}, 6},
 		{"to and fro", func(n int64) glovebox.Block { return shell(fmt.Sprint("c", n), []string{"a", "b"}[n%2]) }, 12},
 		{"an unknown tool", func(n int64) glovebox.Block { return use(fmt.Sprint("c", n), "nope", `{}`) }, 6},
+		{"a tool that breaks", func(n int64) glovebox.Block { return shell(fmt.Sprint("c", n), "panic") }, 6},
 		{"the same test after another edit", func(n int64) glovebox.Block {
 			return shell(fmt.Sprint("c", n), []string{"fail npm test", fmt.Sprint("edit ", n)}[n%2])
 		}, 0},

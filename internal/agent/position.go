@@ -208,7 +208,7 @@ func (p *position) onFinished(f glovebox.ToolFinished) {
 		if c.CallID != f.CallID {
 			continue
 		}
-		if !f.Unknown {
+		if !interrupted(f) {
 			p.repeats.add(repeatKeys(c.Block, f))
 		}
 		p.calls = append(p.calls[:i:i], p.calls[i+1:]...)

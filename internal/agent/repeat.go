@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 
 	"github.com/glovebox-dev/glovebox"
+	"github.com/glovebox-dev/glovebox/internal/memory"
 )
 
 // A call that comes to the same result is noticed after this many times, and
@@ -42,6 +43,12 @@ func repeatKeys(call glovebox.Block, f glovebox.ToolFinished) repeatKey {
 	enc.Encode(f.IsError)
 	enc.Encode(f.Content)
 	return repeatKey{name: call.Name, hash: binary.BigEndian.Uint64(h.Sum(nil))}
+}
+
+// interrupted reports whether f was recorded in place of a result that a Run
+// took with it when it died, which is no fault of the model.
+func interrupted(f glovebox.ToolFinished) bool {
+	return f.Unknown && len(f.Content) == 1 && f.Content[0].Text == memory.UnknownOutcome
 }
 
 // canonical returns JSON with the keys of objects in order and without

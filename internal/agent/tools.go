@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"go.opentelemetry.io/otel/attribute"
+
 	"github.com/glovebox-dev/glovebox"
 	"github.com/glovebox-dev/glovebox/internal/guest"
 	"github.com/glovebox-dev/glovebox/internal/memory"
@@ -80,6 +82,8 @@ func (r *run) act(ctx context.Context, g *guest.Client, c pendingCall) error {
 	var failed error
 	start := time.Now()
 	why, panicked, end := r.during(ctx, how, func(ctx context.Context) {
+		ctx, end := r.span(ctx, "tool.call", attribute.String("tool", c.Name))
+		defer func() { end(failed, attribute.Bool("is_error", res.IsError)) }()
 		res, failed = t.Run(ctx, env, c.Input)
 	})
 	r.dirty = r.dirty || !t.ReadOnly
@@ -144,7 +148,7 @@ func (r *run) finish(ctx context.Context, c pendingCall, f glovebox.ToolFinished
 		}
 	}
 	events = append(events, event(glovebox.EventToolFinished, f))
-	if !f.Unknown && r.at.repeats.count(repeatKeys(c.Block, f)) == repeatsNoticed {
+	if !interrupted(f) && r.at.repeats.count(repeatKeys(c.Block, f)) == repeatsNoticed {
 		after = append(after, event(glovebox.EventNotice, glovebox.Notice{Text: fmt.Sprintf(
 			"You have called %s %d times with the same input and got the same result, with nothing new in between. Repeating it will not change it. Find out why, and take another way; after %d more times the job is stopped.",
 			bounded(c.Name, 100), repeatsNoticed, repeatsStopped-repeatsNoticed)}))
