@@ -182,13 +182,20 @@ func TestMoveAndDelete(t *testing.T) {
 func TestListFiles(t *testing.T) {
 	t.Parallel()
 	b := newBox(t)
-	b.good([]string{"There are no files in /workspace"}, "list_files")
+	b.good([]string{"There are no files in /workspace, apart from what .gitignore names (set all to see it); the directory is empty."}, "list_files")
+	b.write("pkg/node_modules/x/index.js", "hidden")
+	text := b.good([]string{"  pkg/\n    node_modules/"}, "list_files")
+	if strings.Contains(text, "index.js") {
+		t.Errorf("what is rebuilt is listed:\n%s", text)
+	}
+	b.good([]string{"No line in /workspace matches"}, "search_files", "pattern", "hidden")
+	b.good([]string{"The directory has pkg/."}, "list_files", "pattern", "**/*.js")
 	b.write(".gitignore", "node_modules/\n")
 	b.write("src/app/main.ts", "x")
 	b.write("src/app/main.test.ts", "x")
 	b.write("node_modules/react/index.js", "x")
 	b.write("README.md", strings.Repeat("x", 1500))
-	text := b.good([]string{"/workspace/\n", "  README.md  1.5 kB\n", "  src/\n    app/\n      main.test.ts  1 B\n"}, "list_files")
+	text = b.good([]string{"/workspace/\n", "  README.md  1.5 kB\n", "  src/\n    app/\n      main.test.ts  1 B\n"}, "list_files")
 	if strings.Contains(text, "react") {
 		t.Errorf("ignored files are listed:\n%s", text)
 	}
@@ -209,10 +216,10 @@ func TestSearchFiles(t *testing.T) {
 	b := newBox(t)
 	b.write("a.go", sampleFile)
 	b.write("b/b.txt", "hello (world)\nHELLO\n")
-	b.good([]string{"a.go\n    7\t\t\tfmt.Println(\"hello\", i)\n\nb/b.txt\n    1\thello (world)"}, "search_files", "pattern", "hello")
-	b.good([]string{"    2\tHELLO"}, "search_files", "pattern", "hello", "ignore_case", true, "glob", "*.txt")
-	b.good([]string{"    1\thello (world)"}, "search_files", "pattern", "(world)", "fixed", true)
-	b.good([]string{"    6\t\tfor i", "    8\t\t}"}, "search_files", "pattern", `"hello"`, "context", 1)
+	b.good([]string{"a.go\n    7:\t\t\tfmt.Println(\"hello\", i)\n\nb/b.txt\n    1:\thello (world)"}, "search_files", "pattern", "hello")
+	b.good([]string{"    2:\tHELLO"}, "search_files", "pattern", "hello", "ignore_case", true, "glob", "*.txt")
+	b.good([]string{"    1:\thello (world)"}, "search_files", "pattern", "(world)", "fixed", true)
+	b.good([]string{"    6-\t\tfor i", "    7:\t", "    8-\t\t}"}, "search_files", "pattern", `"hello"`, "context", 1)
 	b.good([]string{`No line in /workspace matches "nowhere"`}, "search_files", "pattern", "nowhere")
 	b.good([]string{"there are more matches"}, "search_files", "pattern", ".", "limit", 2)
 	b.bad([]string{""}, "search_files", "pattern", "(unclosed")

@@ -23,9 +23,29 @@ type listFilesInput struct {
 }
 
 const (
-	listBound = 5000 // entries that are asked for
-	treeBound = 400  // lines that are shown
+	listBound = 10_000 // entries that are asked for
+	treeBound = 400    // lines that are shown
 )
+
+// rebuilt are directories of what a package manager or compiler makes. They
+// are not shown unless all is set, also where no .gitignore names them.
+var rebuilt = map[string]bool{"node_modules": true, ".venv": true, "__pycache__": true, ".mypy_cache": true, ".pytest_cache": true, ".gradle": true}
+
+// rebuiltGlob leaves them out of a search.
+const rebuiltGlob = "!**/{node_modules,.venv,__pycache__,.mypy_cache,.pytest_cache,.gradle}/**"
+
+// inRebuilt returns the directory of that kind that p is in; empty if none.
+func inRebuilt(p string) string {
+	at := 0
+	for part := range strings.SplitSeq(p, "/") {
+		at += len(part)
+		if rebuilt[part] && at < len(p) {
+			return p[:at]
+		}
+		at++
+	}
+	return ""
+}
 
 // ListFiles returns the tool that lists files: a tree, or those that match.
 func ListFiles() Tool { return readOnly(New("list_files", listFilesPrompt, listFiles)) }
@@ -42,28 +62,58 @@ func listFiles(ctx context.Context, env *Env, in listFilesInput) (Result, error)
 	if e.Mode.IsRegular() {
 		return ErrorResult(fmt.Sprintf(`"path": %s is a file of %d bytes, not a directory`, absolute(dir), e.Size)), nil
 	}
-	pattern := in.Pattern
-	if pattern == "" {
-		pattern = "**"
-	}
-	entries, err := env.Guest.Glob(ctx, dir, pattern, listBound, in.All)
-	if err != nil {
-		return failed(ctx, err)
-	}
-	if len(entries) == 0 {
-		return TextResult(nothingListed(dir, in)), nil
-	}
-	if in.Pattern != "" {
-		return TextResult(flat(dir, entries)), nil
-	}
 	depth := in.Depth
 	if depth == 0 {
 		depth = 4
 	}
-	return TextResult(tree(dir, entries, depth)), nil
+	entries, more, err := listed(ctx, env, dir, in, depth)
+	if err != nil {
+		return failed(ctx, err)
+	}
+	if len(entries) == 0 {
+		return nothingListed(ctx, env, dir, in)
+	}
+	if in.Pattern != "" {
+		return TextResult(flat(dir, entries, more)), nil
+	}
+	return TextResult(tree(dir, entries, more, depth)), nil
 }
 
-func nothingListed(dir string, in listFilesInput) string {
+// listed returns what is to be shown, and whether there is more.
+func listed(ctx context.Context, env *Env, dir string, in listFilesInput, depth int) (entries []guest.Entry, more bool, err error) {
+	pattern := in.Pattern
+	if pattern == "" {
+		pattern = "**"
+	}
+	entries, err = env.Guest.Glob(ctx, dir, pattern, listBound, in.All)
+	if more = len(entries) == listBound; more && in.Pattern == "" {
+		// Too many, most of them far down: only as deep as is shown.
+		levels := make([]string, depth+1)
+		for i := range levels {
+			levels[i] = strings.Repeat("*/", i) + "*"
+		}
+		entries, err = env.Guest.Glob(ctx, dir, "{"+strings.Join(levels, ",")+"}", listBound, in.All)
+	}
+	if err != nil || in.All {
+		return entries, more, err
+	}
+	var kept []guest.Entry
+	last := ""
+	for _, e := range entries {
+		hidden := inRebuilt(e.Path)
+		switch {
+		case hidden == "":
+			kept = append(kept, e)
+		case hidden != last && in.Pattern == "":
+			kept = append(kept, guest.Entry{Path: hidden, Mode: fs.ModeDir})
+		}
+		last = hidden
+	}
+	return kept, more, nil
+}
+
+// nothingListed says that there are no files, and what there is instead.
+func nothingListed(ctx context.Context, env *Env, dir string, in listFilesInput) (Result, error) {
 	text := "There are no files in " + absolute(dir)
 	if in.Pattern != "" {
 		text = fmt.Sprintf("No file in %s matches %q", absolute(dir), in.Pattern)
@@ -71,16 +121,34 @@ func nothingListed(dir string, in listFilesInput) string {
 	if !in.All {
 		text += ", apart from what .gitignore names (set all to see it)"
 	}
-	return text + "."
+	there, _, err := env.Guest.ReadDir(ctx, dir)
+	if err != nil {
+		return failed(ctx, err)
+	}
+	if len(there) == 0 {
+		return TextResult(text + "; the directory is empty."), nil
+	}
+	var names []string
+	for _, e := range there[:min(len(there), 20)] {
+		name := clip(path.Base(e.Path), 100)
+		if e.Mode.IsDir() {
+			name += "/"
+		}
+		names = append(names, name)
+	}
+	if len(there) > len(names) {
+		names = append(names, "...")
+	}
+	return TextResult(text + ". The directory has " + strings.Join(names, ", ") + "."), nil
 }
 
 // flat lists entries by path.
-func flat(dir string, entries []guest.Entry) string {
+func flat(dir string, entries []guest.Entry, more bool) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "In %s:\n", absolute(dir))
 	for i, e := range entries {
 		if i == treeBound || b.Len() > OutputBound-statusRoom {
-			fmt.Fprintf(&b, "... and %s more; make the pattern narrower\n", count(len(entries)-i, len(entries)))
+			fmt.Fprintf(&b, "... and %s more; make the pattern narrower\n", count(len(entries)-i, more))
 			break
 		}
 		fmt.Fprintf(&b, "%s%s\n", clip(e.Path, 500), size(e))
@@ -88,8 +156,8 @@ func flat(dir string, entries []guest.Entry) string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-func count(n, all int) string {
-	if all >= listBound {
+func count(n int, more bool) string {
+	if more {
 		return "at least " + fmt.Sprint(n)
 	}
 	return fmt.Sprint(n)
@@ -119,7 +187,7 @@ type node struct {
 
 // tree shows entries as a tree of at most depth levels, fewer if they are too
 // many to show.
-func tree(dir string, entries []guest.Entry, depth int) string {
+func tree(dir string, entries []guest.Entry, more bool, depth int) string {
 	root := &node{}
 	nodes := map[string]*node{".": root}
 	for _, e := range entries {
@@ -132,8 +200,8 @@ func tree(dir string, entries []guest.Entry, depth int) string {
 			continue
 		}
 		text = absolute(dir) + "/\n" + text
-		if len(entries) >= listBound {
-			text += fmt.Sprintf("[only the first %d entries were looked at]\n", listBound)
+		if more {
+			text += fmt.Sprintf("[more than %d files: deeper ones were not looked at]\n", listBound)
 		}
 		return strings.TrimSuffix(Cut(text, OutputBound, ""), "\n")
 	}

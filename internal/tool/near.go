@@ -222,7 +222,7 @@ func alike(a, b map[string]int) float64 {
 	return 2 * float64(common) / float64(total)
 }
 
-var numberedLine = regexp.MustCompile(`^ *\d+\t`)
+var numberedLine = regexp.MustCompile(`^ *\d+[:-]?\t`)
 
 // withoutNumbers removes the line numbers of read_file, if all lines have one.
 func withoutNumbers(lines []string) (string, bool) {

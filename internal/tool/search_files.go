@@ -43,6 +43,9 @@ func searchFiles(ctx context.Context, env *Env, in searchFilesInput) (Result, er
 	if dir == "." {
 		q.Dir = ""
 	}
+	if q.Glob == "" {
+		q.Glob = rebuiltGlob
+	}
 	matches, more, err := env.Guest.Search(ctx, q)
 	if err != nil {
 		if _, statErr := env.Guest.Stat(ctx, dir); statErr != nil {
@@ -60,7 +63,8 @@ func searchFiles(ctx context.Context, env *Env, in searchFilesInput) (Result, er
 	return TextResult(found(matches, more, in.Context > 0)), nil
 }
 
-// found shows matches under the name of their file.
+// found shows matches under the name of their file, "12:" before a line that
+// matches and "12-" before one beside it.
 func found(matches []guest.Match, more, gaps bool) string {
 	var b strings.Builder
 	file, last := "", 0
@@ -85,7 +89,11 @@ func found(matches []guest.Match, more, gaps bool) string {
 		if !validText(text) {
 			text = cleanText([]byte(text))
 		}
-		fmt.Fprintf(&b, "%5d\t%s\n", m.Line, text)
+		mark := ':'
+		if m.Context {
+			mark = '-'
+		}
+		fmt.Fprintf(&b, "%5d%c\t%s\n", m.Line, mark, text)
 	}
 	if more {
 		b.WriteString("[there are more matches: narrow the search or raise limit]\n")
