@@ -107,6 +107,10 @@ type Queue interface {
 	// be claimed at once. CodeFenced if the lease was lost.
 	Release(ctx context.Context, l Lease, reason string) error
 
+	// ExpireLeases ends the leases of a worker that is known to be dead, so
+	// that its jobs can be claimed without waiting. No lease is no error.
+	ExpireLeases(ctx context.Context, worker string) error
+
 	// Wake returns a channel that receives after something became claimable
 	// or a signal was sent, by any process. Spurious wake-ups happen. It is
 	// closed when ctx ends.

@@ -125,3 +125,12 @@ func (s *Store) Release(ctx context.Context, l store.Lease, reason string) error
 		return err
 	})
 }
+
+// ExpireLeases implements [store.Queue].
+func (s *Store) ExpireLeases(ctx context.Context, worker string) error {
+	return s.w.do(ctx, func(t *txn) error {
+		t.wake = true
+		_, err := t.exec("UPDATE jobs SET lease_until = 0 WHERE status = 'running' AND worker = $1", worker)
+		return err
+	})
+}

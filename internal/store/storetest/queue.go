@@ -300,3 +300,26 @@ func testFinish(t *testing.T, h Harness) {
 		t.Errorf("a finished job is claimed: %v, %v", l, err)
 	}
 }
+
+func testExpireLeases(t *testing.T, h Harness) {
+	f := open(t, h)
+	a, b := f.create("t", "a"), f.create("t", "b")
+	dead, alive := f.claim("dead"), f.claim("alive")
+	if err := f.ExpireLeases(f.ctx(), "dead"); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.ExpireLeases(f.ctx(), "nobody"); err != nil {
+		t.Errorf("a worker without leases: %v", err)
+	}
+	l := f.claim("next")
+	if l.JobID != a || l.Fence <= dead.Fence {
+		t.Errorf("lease is %v, want a later one of %s", l, a)
+	}
+	if l, err := f.Claim(f.ctx(), "next", leaseLength); l != nil || err != nil {
+		t.Errorf("the living worker's job %s was taken: %v, %v", b, l, err)
+	}
+	f.append(alive, f.notice("still mine"))
+	_, err := f.Append(f.ctx(), dead, []glovebox.Event{f.notice("from the grave")})
+	f.wantCode(err, glovebox.CodeFenced)
+	f.checkLog(a)
+}

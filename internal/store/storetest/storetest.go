@@ -45,6 +45,7 @@ func Exercise(t *testing.T, h Harness) {
 		{"ClaimConcurrently", testClaimConcurrently},
 		{"Fencing", testFencing},
 		{"LeaseExpiry", testLeaseExpiry},
+		{"ExpireLeases", testExpireLeases},
 		{"Release", testRelease},
 		{"AppendRefuses", testAppendRefuses},
 		{"AppendConcurrently", testAppendConcurrently},
