@@ -55,7 +55,7 @@ func afford(job *glovebox.Job, info llm.Info, input int64, now time.Time) (price
 		}
 		fits := outputWithin(info, input, limits.CostMicros-used.CostMicros)
 		if fits < least {
-			return price{}, reached("cost_micros", "The limit of $%.2f was reached: $%.2f were spent, and the next call could cost up to $%.2f.",
+			return price{}, reached("cost_micros", "The limit of %s was reached: %s were spent, and the next call could cost up to %s.",
 				dollars(limits.CostMicros), dollars(used.CostMicros), dollars(worst(info, input, least)))
 		}
 		out = min(out, fits)
@@ -96,7 +96,13 @@ func timeReached(job *glovebox.Job) *glovebox.Failure {
 	return reached("wall_time_seconds", "The limit of %s of work was reached.", time.Duration(job.Limits.WallTimeSeconds)*time.Second)
 }
 
-func dollars(micros int64) float64 { return float64(micros) / 1e6 }
+// dollars writes millionths of a dollar, to the cent, or finer below one dollar.
+func dollars(micros int64) string {
+	if micros < 1_000_000 {
+		return fmt.Sprintf("$%.6g", float64(micros)/1e6)
+	}
+	return fmt.Sprintf("$%.2f", float64(micros)/1e6)
+}
 
 func reached(field, format string, args ...any) *glovebox.Failure {
 	return &glovebox.Failure{Code: "limit", Limit: field, Message: fmt.Sprintf(format, args...),
