@@ -70,6 +70,7 @@ var appliers = map[EventType]func(*Job, Event) error{
 	EventSandboxLost: on(func(j *Job, _ SandboxLost, _ time.Time) {
 		if j.Sandbox != nil {
 			s := *j.Sandbox
+			s.ID = ""
 			s.Lost++
 			j.Sandbox = &s
 		}

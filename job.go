@@ -137,7 +137,7 @@ type Checkpoint struct {
 
 // SandboxInfo says where a job runs and what holds it within its limits.
 type SandboxInfo struct {
-	ID       string            `json:"id"`
+	ID       string            `json:"id"` // empty after it was lost, until the next one is ready
 	Driver   string            `json:"driver"`
 	Enforced map[string]string `json:"enforced"` // limit -> what enforces it, e.g. "memory_bytes": "cgroup v2"
 	Lost     int64             `json:"lost"`     // sandboxes of this job that died

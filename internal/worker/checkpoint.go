@@ -1,0 +1,119 @@
+package worker
+
+import (
+	"context"
+	"io"
+	"time"
+
+	"github.com/glovebox-dev/glovebox"
+	"github.com/glovebox-dev/glovebox/internal/blob"
+)
+
+const (
+	// maxCheckpoint is how many bytes one pack may have.
+	maxCheckpoint = 4 << 30
+
+	// maxChain is how many packs a checkpoint may consist of before a whole
+	// one is made: restoring takes time for each.
+	maxChain = 64
+
+	maxChanges = 200 // that an event lists
+)
+
+// Checkpoint implements [agent.Host]: the workspace is committed in the
+// sandbox, and what is new goes into a blob unopened.
+func (h *host) Checkpoint(ctx context.Context) error {
+	g, err := h.box.guest(ctx)
+	if err != nil {
+		return err
+	}
+	start := time.Now()
+	var base string
+	job := h.state()
+	if cp := job.Checkpoint; cp != nil && len(cp.Packs) < maxChain {
+		base = cp.Commit
+	}
+	key := blob.JobPrefix(job.ID) + "checkpoints/" + glovebox.NewID() + ".pack"
+	put := newLazyPut(ctx, h.r.o.Blobs, key, maxCheckpoint)
+	info, err := g.Checkpoint(ctx, base, "step "+itoa(job.Step), put)
+	saved, putErr := put.finish(err)
+	switch {
+	case err != nil && putErr == nil, err != nil && ctx.Err() != nil:
+		return err
+	case putErr != nil:
+		return putErr
+	case saved == nil && base != "" && info.Commit == base: // nothing changed
+		return nil
+	case saved == nil:
+		return glovebox.Errorf(glovebox.CodeUnavailable, "the guest made commit %.40s and sent nothing", info.Commit)
+	}
+	e := glovebox.CheckpointSaved{Commit: info.Commit, Parent: base, Pack: key, Size: saved.Size, Whole: info.Whole || base == ""}
+	if e.Whole {
+		e.Parent = ""
+	}
+	for _, c := range info.Changes[:min(len(info.Changes), maxChanges)] {
+		e.Changes = append(e.Changes, glovebox.FileChange{Path: c.Path, Added: c.Added, Deleted: c.Deleted})
+	}
+	if err := h.append(ctx, glovebox.EventCheckpoint, e); err != nil {
+		return err
+	}
+	h.r.w.metrics.checkpoint.Observe(time.Since(start).Seconds())
+	return nil
+}
+
+// lazyPut is a writer into a blob that is begun with the first byte.
+type lazyPut struct {
+	ctx   context.Context
+	blobs blob.Store
+	key   string
+	limit int64
+
+	pipe *io.PipeWriter
+	done chan struct{}
+	info blob.Info
+	err  error
+}
+
+func newLazyPut(ctx context.Context, blobs blob.Store, key string, limit int64) *lazyPut {
+	return &lazyPut{ctx: ctx, blobs: blobs, key: key, limit: limit}
+}
+
+// Write implements [io.Writer].
+func (p *lazyPut) Write(b []byte) (int, error) {
+	if p.pipe == nil {
+		r, w := io.Pipe()
+		p.pipe, p.done = w, make(chan struct{})
+		go func() {
+			defer close(p.done)
+			p.info, p.err = p.blobs.Put(p.ctx, p.key, r, p.limit)
+			r.CloseWithError(p.err)
+		}()
+	}
+	return p.pipe.Write(b)
+}
+
+// finish ends the blob, or drops it if writing failed with cause. It returns
+// nil for info if nothing was written. The error is Put's own.
+func (p *lazyPut) finish(cause error) (*blob.Info, error) {
+	if p.pipe == nil {
+		return nil, nil
+	}
+	if cause == nil {
+		p.pipe.Close()
+	} else {
+		p.pipe.CloseWithError(writeFailed{cause})
+	}
+	<-p.done
+	if _, ours := p.err.(writeFailed); ours || p.err == nil {
+		if cause != nil {
+			return nil, nil
+		}
+		return &p.info, nil
+	}
+	return nil, p.err
+}
+
+// writeFailed marks the error that finish itself gives to Put.
+type writeFailed struct{ error }
+
+func (e writeFailed) Unwrap() error { return e.error }

@@ -1,0 +1,72 @@
+package worker
+
+import (
+	"context"
+	"time"
+
+	"github.com/glovebox-dev/glovebox"
+	"github.com/glovebox-dev/glovebox/internal/sandbox"
+)
+
+// cleaner is a blob store that can remove what interrupted writes left.
+type cleaner interface{ Clean() error }
+
+// sweepLoop removes what crashes left, now and from time to time, until ctx
+// ends.
+func (w *Worker) sweepLoop(ctx context.Context) {
+	tick := time.NewTicker(w.o.Sweep)
+	defer tick.Stop()
+	for {
+		w.sweep(ctx)
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// sweep destroys sandboxes whose job is terminal, deleted or unknown, and
+// removes stale temporary blobs. Sandboxes of jobs that run or wait are left
+// alone: they may be another worker's, or are found again.
+func (w *Worker) sweep(ctx context.Context) {
+	if c, ok := w.o.Blobs.(cleaner); ok {
+		if err := c.Clean(); err != nil {
+			w.o.Log.Warn("can't remove stale files", "error", err)
+		}
+	}
+	infos, err := w.o.Driver.List(ctx)
+	if err != nil {
+		if ctx.Err() == nil {
+			w.o.Log.Warn("can't look for sandboxes that are left", "error", err)
+		}
+		return
+	}
+	for _, i := range infos {
+		if ctx.Err() != nil {
+			return
+		}
+		if w.needed(ctx, i) {
+			continue
+		}
+		w.o.Log.Info("removing a sandbox that no job needs", "sandbox", string(i.ID), "job", i.Labels[jobLabel])
+		w.metrics.swept.Inc()
+		w.destroy(i.ID)
+	}
+}
+
+// needed reports whether a sandbox may still be of use, or can't be judged.
+func (w *Worker) needed(ctx context.Context, i sandbox.Info) bool {
+	id := i.Labels[jobLabel]
+	if id == "" { // not made for a job, unless it was never finished
+		return i.State != sandbox.Ended
+	}
+	j, err := w.o.Store.Job(ctx, "", id)
+	switch {
+	case glovebox.CodeOf(err) == glovebox.CodeNotFound:
+		return false
+	case err != nil:
+		return true
+	}
+	return !j.Status.Terminal()
+}
