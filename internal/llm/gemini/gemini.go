@@ -31,7 +31,8 @@ func New(cfg wire.Config) *Model {
 	return &Model{cfg}
 }
 
-// Encode returns r as it is sent. It is a pure function.
+// Encode returns r as it is sent, but for the order of its outermost fields
+// and the escaping of < > &, which are the library's. It is a pure function.
 func (m *Model) Encode(r *llm.Request) ([]byte, error) { return wire.Marshal(encode(m.cfg, r)) }
 
 // Stream sends r and returns the whole answer.

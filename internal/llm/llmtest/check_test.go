@@ -1,0 +1,101 @@
+package llmtest
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// good are requests that keep all rules, one a provider.
+var good = map[API]string{
+	Anthropic: `{"model":"m","max_tokens":10,"thinking":{"type":"adaptive","display":"summarized"},
+"tools":[{"name":"shell","description":"d","input_schema":{"type":"object"}}],
+"system":[{"type":"text","text":"s","cache_control":{"type":"ephemeral"}}],
+"messages":[{"role":"user","content":[{"type":"text","text":"a"}]},
+{"role":"assistant","content":[{"type":"thinking","thinking":"hm","signature":"SIGN(hm)"},{"type":"tool_use","id":"c1","name":"shell","input":{}},{"type":"tool_use","id":"c2","name":"shell","input":{}}]},
+{"role":"user","content":[{"type":"tool_result","tool_use_id":"c1"},{"type":"tool_result","tool_use_id":"c2"},{"type":"text","text":"b"}]}],"stream":true}`,
+	OpenAI: `{"model":"m","instructions":"s","tools":[{"type":"function","name":"shell","description":"d","parameters":{"type":"object"},"strict":false}],
+"input":[{"type":"message","role":"user","content":[{"type":"input_text","text":"a"}]},
+{"type":"reasoning","id":"r1","summary":[{"type":"summary_text","text":"hm"}],"encrypted_content":"SIGN(hm)"},
+{"type":"function_call","call_id":"c1","name":"shell","arguments":"{}"},{"type":"function_call","call_id":"c2","name":"shell","arguments":"{}"},
+{"type":"function_call_output","call_id":"c1","output":"x"},{"type":"function_call_output","call_id":"c2","output":[{"type":"input_text","text":"x"}]}],
+"include":["reasoning.encrypted_content"],"max_output_tokens":16,"prompt_cache_key":"k","store":false,"stream":true}`,
+	Chat: `{"model":"m","messages":[{"role":"system","content":"s"},{"role":"user","content":"a"},
+{"role":"assistant","content":"","tool_calls":[{"id":"c1","type":"function","function":{"name":"shell","arguments":"{}"}}]},
+{"role":"tool","tool_call_id":"c1","content":"x"}],
+"tools":[{"type":"function","function":{"name":"shell","description":"d","parameters":{"type":"object"}}}],"max_tokens":10,"stream":true,"stream_options":{"include_usage":true}}`,
+	Gemini: `{"systemInstruction":{"parts":[{"text":"s"}]},"tools":[{"functionDeclarations":[{"name":"shell","description":"d","parametersJsonSchema":{"type":"object"}}]}],
+"contents":[{"role":"user","parts":[{"text":"a"}]},
+{"role":"model","parts":[{"functionCall":{"id":"i","name":"shell","args":{}},"thoughtSignature":"SIGN(shell)"},{"functionCall":{"name":"shell","args":{}}}]},
+{"role":"user","parts":[{"functionResponse":{"id":"i","name":"shell","response":{"output":"x"}}},{"functionResponse":{"name":"shell","response":{"output":"x"}}}]}],
+"generationConfig":{"maxOutputTokens":10,"thinkingConfig":{"includeThoughts":true}}}`,
+}
+
+func body(api API) string {
+	s := good[api]
+	for _, text := range []string{"hm", "shell"} {
+		s = strings.ReplaceAll(s, "SIGN("+text+")", sign(api, text))
+	}
+	return s
+}
+
+// TestCheckRefuses breaks each rule in turn.
+func TestCheckRefuses(t *testing.T) {
+	t.Parallel()
+	sig := func(api API, text string) string { return sign(api, text) }
+	for _, c := range []struct {
+		api      API
+		old, new string
+		want     string
+	}{
+		{Anthropic, `"stream":true`, `"stream":true,"temperature":1`, "unknown field"},
+		{Anthropic, `"stream":true`, `"stream":false`, "stream are needed"},
+		{Anthropic, `"adaptive"`, `"enabled"`, "not supported"},
+		{Anthropic, sig(Anthropic, "hm"), sig(Anthropic, "other"), "invalid signature"},
+		{Anthropic, `"thinking":"hm"`, `"thinking":"hmm"`, "invalid signature"},
+		{Anthropic, `"text":"b"`, `"text":" "`, "non-whitespace"},
+		{Anthropic, `{"type":"tool_result","tool_use_id":"c2"},`, ``, "has no result"},
+		{Anthropic, `"tool_use_id":"c2"`, `"tool_use_id":"c1"`, "answers no call"},
+		{Anthropic, `"id":"c2"`, `"id":"c1"`, "is there twice"},
+		{Anthropic, `"id":"c2"`, `"id":"c 2"`, "not an id"},
+		{Anthropic, `{"type":"tool_result","tool_use_id":"c2"},{"type":"text","text":"b"}`, `{"type":"text","text":"b"},{"type":"tool_result","tool_use_id":"c2"}`, "before other content"},
+		{Anthropic, `"name":"shell","input":{}`, `"name":"shell","input":"{}"`, "valid dictionary"},
+		{Anthropic, `"input_schema":{"type":"object"}`, `"input_schema":{}`, "not that of an object"},
+		{Anthropic, `{"type":"text","text":"a"}`, `{"type":"text","text":"a","cache_control":{"type":"ephemeral"}},` + strings.Repeat(`{"type":"text","text":"a","cache_control":{"type":"ephemeral"}},`, 2) + `{"type":"text","text":"a","cache_control":{"type":"ephemeral"}}`, "5 cache breakpoints"},
+		{Anthropic, `"signature":`, `"cache_control":{"type":"ephemeral"},"signature":`, "invalid signature"},
+		{Anthropic, `[{"role":"user"`, `[{"role":"assistant"`, "not possible here"},
+		{OpenAI, `"store":false`, `"store":true`, "store"},
+		{OpenAI, `"prompt_cache_key":"k",`, ``, "prompt_cache_key"},
+		{OpenAI, `["reasoning.encrypted_content"]`, `[]`, "without include"},
+		{OpenAI, sig(OpenAI, "hm"), "gone", "could not be verified"},
+		{OpenAI, `{"type":"function_call","call_id":"c1","name":"shell","arguments":"{}"},{"type":"function_call","call_id":"c2","name":"shell","arguments":"{}"},
+{"type":"function_call_output","call_id":"c1","output":"x"},{"type":"function_call_output","call_id":"c2","output":[{"type":"input_text","text":"x"}]}`,
+			`{"type":"message","role":"user","content":[{"type":"input_text","text":"a"}]}`, "required following item"},
+		{OpenAI, `{"type":"function_call_output","call_id":"c1","output":"x"},`, `{"type":"message","role":"user","content":[{"type":"input_text","text":"a"}]},{"type":"function_call_output","call_id":"c1","output":"x"},`, "has no result before a message"},
+		{OpenAI, `"input_text","text":"a"`, `"output_text","text":"a"`, "not possible"},
+		{OpenAI, `,{"type":"function_call_output","call_id":"c2","output":[{"type":"input_text","text":"x"}]}`, ``, "has no result"},
+		{Chat, `{"role":"tool","tool_call_id":"c1","content":"x"}`, `{"role":"user","content":"x"}`, "has no result"},
+		{Chat, `"arguments":"{}"`, `"arguments":"{"`, "no object"},
+		{Chat, `{"role":"user","content":"a"}`, `{"role":"user","content":""}`, "no content"},
+		{Gemini, sig(Gemini, "shell"), "", "missing a thought_signature"},
+		{Gemini, `,{"functionResponse":{"name":"shell","response":{"output":"x"}}}`, ``, "no response"},
+		{Gemini, `{"functionResponse":{"id":"i",`, `{"functionResponse":{"id":"j",`, "answers no call"},
+		{Gemini, `{"functionCall":{"name":"shell","args":{}}}`, `{"functionCall":{"name":"shell","args":{}},"thoughtSignature":"eA=="}`, "did not come with"},
+	} {
+		b := body(c.api)
+		if err := Check(c.api, []byte(b)); err != nil || !json.Valid([]byte(b)) {
+			t.Fatalf("%s: the good request is refused: %v", c.api, err)
+		}
+		bad := strings.Replace(b, c.old, c.new, 1)
+		if bad == b {
+			t.Errorf("%s: %q is not in the request", c.api, c.old)
+		}
+		if err := Check(c.api, []byte(bad)); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %q instead of %q: %v, want %q", c.api, c.new, c.old, err, c.want)
+		}
+	}
+}
