@@ -12,7 +12,6 @@ import (
 
 	"github.com/glovebox-dev/glovebox"
 	"github.com/glovebox-dev/glovebox/internal/llm"
-	"github.com/glovebox-dev/glovebox/internal/memory"
 )
 
 // ask asks the model for the next answer and records what came of it.
@@ -38,7 +37,7 @@ func (r *run) ask(ctx context.Context) error {
 	req := r.memory.Request(p.maxOutput)
 	req.Step, req.Attempt = r.job.Step, r.at.attempts+1
 	begin := append(r.phase(glovebox.PhaseWorking), event(glovebox.EventModelRequested, glovebox.ModelRequested{
-		Step: r.job.Step + 1, Attempt: req.Attempt, Model: r.job.Model, RequestSHA: memory.Digest(req),
+		Step: r.job.Step + 1, Attempt: req.Attempt, Model: r.job.Model, RequestSHA: r.memory.Digest(req),
 		MaxTokens: p.tokens, MaxMicros: p.micros, MaxOutput: p.maxOutput,
 	}))
 	if err := r.append(ctx, begin); err != nil {

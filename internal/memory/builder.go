@@ -16,6 +16,7 @@ type Builder struct {
 	open  pending
 
 	maxOutput int64 // of the newest request
+	head      sum   // of system, tools and cache key; zero until it is needed
 	fixed     int64 // estimated tokens of rules and tools
 	frozen    int64 // estimated tokens of turns
 
@@ -29,6 +30,7 @@ type Builder struct {
 type turn struct {
 	msg    glovebox.Message
 	tokens int64
+	sum    sum
 	from   []origin // for each block
 }
 
@@ -87,7 +89,7 @@ func (b *Builder) Apply(e glovebox.Event) error {
 
 var appliers = map[glovebox.EventType]func(*Builder, glovebox.Event) error{
 	glovebox.EventCreated: on(func(b *Builder, c glovebox.Created, _ int64) {
-		b.job = c.ID
+		b.job, b.head = c.ID, sum{}
 		b.open.notes = append(b.open.notes, head(c)...)
 	}),
 	glovebox.EventModelRequested: on(func(b *Builder, r glovebox.ModelRequested, _ int64) {
@@ -228,6 +230,7 @@ func (b *Builder) dropNote(i int) {
 }
 
 func (b *Builder) freeze(t turn) {
+	t.sum = messageSum(t.msg)
 	b.turns = append(b.turns, t)
 	b.frozen += t.tokens
 }

@@ -346,6 +346,9 @@ func TestProperties(t *testing.T) {
 			}
 			r := b.Request(b.maxOutput)
 			all = append(all, sent{r, Digest(r)})
+			if b.Digest(r) != Digest(r) {
+				t.Fatalf("event %d: the digest from kept sums differs", e.Seq)
+			}
 			if i%5 == 0 || i == len(events)-1 {
 				if scratch := build(t, events[:i+1]); Digest(scratch) != Digest(r) {
 					t.Fatalf("event %d: built at once and event by event, the request differs", e.Seq)
@@ -456,6 +459,6 @@ func BenchmarkRequest(b *testing.B) {
 	}
 	b.ReportAllocs()
 	for b.Loop() {
-		bld.Request(1000)
+		bld.Digest(bld.Request(1000))
 	}
 }

@@ -1,10 +1,7 @@
 package memory
 
 import (
-	"crypto/sha256"
 	_ "embed"
-	"encoding/hex"
-	"encoding/json"
 	"strings"
 
 	"github.com/glovebox-dev/glovebox/internal/llm"
@@ -39,17 +36,4 @@ func (o Options) system() string {
 		}
 	}
 	return b.String()
-}
-
-// Digest returns the SHA-256 of a request in our own encoding, in hex.
-// MaxOutput is part of it, Step and Attempt are not.
-func Digest(r *llm.Request) string {
-	b, err := json.Marshal(r)
-	if err != nil {
-		// All raw JSON in a request was decoded from an event or is a
-		// schema made from a Go type.
-		panic("memory: encode request: " + err.Error())
-	}
-	sum := sha256.Sum256(b)
-	return hex.EncodeToString(sum[:])
 }

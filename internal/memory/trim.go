@@ -63,7 +63,7 @@ func (b *Builder) trimmed(t glovebox.Trimmed, _ int64) {
 		}
 		b.frozen -= old.tokens
 		old.msg.Blocks = blocks
-		old.tokens = messageTokens(old.msg)
+		old.tokens, old.sum = messageTokens(old.msg), messageSum(old.msg)
 		b.frozen += old.tokens
 	}
 }
