@@ -1,16 +1,19 @@
 package tool
 
 import (
+	"fmt"
 	"strings"
 	"sync"
 	"time"
 )
 
-// How output that is shown live is gathered: it goes out when there is this
-// much of it, or this long after its first byte.
+// How output is shown live: it is gathered for liveDelay after its first
+// byte, or until there are liveBytes; and at most liveBurst bytes are shown in
+// liveDelay, so that a command that floods floods nobody else.
 const (
-	liveBytes = 8 << 10
 	liveDelay = 100 * time.Millisecond
+	liveBytes = 8 << 10
+	liveBurst = 64 << 10
 )
 
 // live hands what a process writes to those who watch, cleaned and in pieces
@@ -21,7 +24,9 @@ type live struct {
 	mu      sync.Mutex
 	clean   cleaner
 	pending strings.Builder
-	timer   *time.Timer
+	timer   *time.Timer // runs while a window is open
+	sent    int         // bytes in this window
+	lost    int         // bytes in this window
 	closed  bool
 }
 
@@ -30,25 +35,35 @@ func newLive(emit func(string)) *live { return &live{emit: emit} }
 
 // write takes a piece of output.
 func (l *live) write(p []byte) {
-	if l.emit == nil {
+	if l.emit == nil || len(p) == 0 {
 		return
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.closed {
+		return
+	}
+	if room := liveBurst - l.sent - l.pending.Len(); len(p) > room {
+		room = max(0, room)
+		l.lost += len(p) - room
+		p = p[:room]
+	}
 	l.pending.WriteString(l.clean.write(p))
 	if l.pending.Len() >= liveBytes {
 		l.send()
-		return
 	}
-	if l.timer == nil && !l.closed {
-		l.timer = time.AfterFunc(liveDelay, func() {
-			l.mu.Lock()
-			defer l.mu.Unlock()
-			l.timer = nil
-			if !l.closed {
-				l.send()
-			}
-		})
+	if l.timer == nil {
+		l.timer = time.AfterFunc(liveDelay, l.window)
+	}
+}
+
+// window ends a window.
+func (l *live) window() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.timer = nil
+	if !l.closed {
+		l.flush()
 	}
 }
 
@@ -60,15 +75,26 @@ func (l *live) close() {
 		l.timer.Stop()
 	}
 	if l.emit != nil && !l.closed {
-		l.send()
+		l.flush()
 	}
 	l.closed = true
 }
 
-func (l *live) send() {
+// flush sends all that there is and begins a new window.
+func (l *live) flush() {
 	l.pending.WriteString(l.clean.flush())
+	if l.lost > 0 {
+		fmt.Fprintf(&l.pending, "\n[... %d bytes not shown live ...]\n", l.lost)
+		l.clean = cleaner{}
+	}
+	l.send()
+	l.sent, l.lost = 0, 0
+}
+
+func (l *live) send() {
 	text := l.pending.String()
 	l.pending.Reset()
+	l.sent += len(text)
 	for len(text) > 0 {
 		piece := text
 		if len(piece) > 2*liveBytes {

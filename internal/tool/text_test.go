@@ -180,3 +180,46 @@ func TestClosest(t *testing.T) {
 		t.Errorf("got %q", got)
 	}
 }
+
+func TestLive(t *testing.T) {
+	t.Parallel()
+	var got strings.Builder
+	calls := 0
+	l := newLive(func(s string) {
+		calls++
+		got.WriteString(s)
+		if len(s) > 2*liveBytes || !utf8.ValidString(s) {
+			t.Errorf("a piece of %d bytes", len(s))
+		}
+	})
+	var want strings.Builder
+	for i := range 4000 {
+		line := fmt.Sprintf("line %d é\n", i)
+		want.WriteString(line)
+		l.write([]byte("\x1b[1m" + line[:len(line)-2]))
+		l.write([]byte(line[len(line)-2:]))
+	}
+	l.close()
+	l.write([]byte("too late"))
+	if got.String() != want.String() && !strings.Contains(got.String(), "bytes not shown live") {
+		t.Errorf("got %d bytes, want %d", got.Len(), want.Len())
+	}
+	if calls > 500 {
+		t.Errorf("%d calls for 4000 lines", calls)
+	}
+}
+
+// TestLiveFlood: what a flood leaves out is named.
+func TestLiveFlood(t *testing.T) {
+	t.Parallel()
+	total := 0
+	last := ""
+	l := newLive(func(s string) { total += len(s); last = s })
+	for range 1000 {
+		l.write(bytes.Repeat([]byte("y\n"), 16<<10))
+	}
+	l.close()
+	if total > 4<<20 || !strings.Contains(last, "bytes not shown live") {
+		t.Errorf("%d bytes of 32 MiB were shown, the last %q", total, clip(last, 100))
+	}
+}
