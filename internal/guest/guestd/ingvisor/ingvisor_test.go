@@ -1,0 +1,437 @@
+//go:build linux
+
+package ingvisor
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/glovebox-dev/glovebox"
+	"github.com/glovebox-dev/glovebox/internal/guest"
+	"github.com/glovebox-dev/glovebox/internal/guest/guestd"
+	"github.com/glovebox-dev/glovebox/internal/sandbox"
+	"github.com/glovebox-dev/glovebox/internal/sandbox/gvisor"
+)
+
+const imageEnv = "GLOVEBOX_TEST_IMAGE"
+
+func TestMain(m *testing.M) {
+	gvisor.Intercept()
+	if len(os.Args) > 2 && os.Args[1] == "guest" {
+		os.Exit(guestd.Main(os.Args[2:]))
+	}
+	os.Exit(m.Run())
+}
+
+// open makes a sandbox and returns a client of its guest.
+func open(t testing.TB) *guest.Client {
+	t.Helper()
+	image := os.Getenv(imageEnv)
+	if _, err := os.Stat(image); err != nil {
+		t.Skipf("no image at %q: make one with 'glovebox image build' and name it in %s", image, imageEnv)
+	}
+	d, err := gvisor.New(gvisor.Options{StateDir: t.TempDir(), DefaultImage: image})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { d.Close() })
+	id := sandbox.ID(glovebox.NewID())
+	if err := d.Create(context.Background(), sandbox.Spec{ID: id, Limits: glovebox.DefaultLimits()}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := d.Destroy(context.Background(), id); err != nil {
+			t.Error(err)
+		}
+	})
+	conn, err := d.Dial(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := guest.NewClient(t.Context(), conn, guest.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	return c
+}
+
+func sh(script string) guest.Command {
+	return guest.Command{ID: glovebox.NewID(), Args: []string{"sh", "-c", script}}
+}
+
+func run(t testing.TB, c *guest.Client, cmd guest.Command) string {
+	t.Helper()
+	st, out, err := c.Run(t.Context(), cmd, 0)
+	if err != nil || st.ExitCode != 0 {
+		t.Fatalf("%q: %+v, %v, %s", cmd.Args, st, err, out)
+	}
+	return string(out)
+}
+
+func TestSandbox(t *testing.T) {
+	c := open(t)
+	t.Run("identity", func(t *testing.T) { testIdentity(t, c) })
+	t.Run("bind", func(t *testing.T) { testBind(t, c) })
+	t.Run("terminal", func(t *testing.T) { testTerminal(t, c) })
+	t.Run("signal", func(t *testing.T) { testSignal(t, c) })
+	t.Run("waits for input", func(t *testing.T) { testWaitsInput(t, c) })
+	t.Run("orphans", func(t *testing.T) { testOrphans(t, c) })
+	t.Run("ports", func(t *testing.T) { testPorts(t, c) })
+	t.Run("watch", func(t *testing.T) { testWatch(t, c) })
+	t.Run("find", func(t *testing.T) { testFind(t, c) })
+	t.Run("checkpoint", func(t *testing.T) { testCheckpoint(t, c) })
+	t.Run("stats", func(t *testing.T) {
+		s, err := c.Stats(t.Context())
+		t.Logf("%+v", s)
+		if err != nil || s.MemoryBytes <= 0 || s.Processes <= 0 {
+			t.Error(s, err)
+		}
+	})
+}
+
+// testIdentity checks that file work for tools is not done as root, and that
+// tools can't hurt the daemon.
+func testIdentity(t *testing.T, c *guest.Client) {
+	ctx := t.Context()
+	if got := run(t, c, sh("id -u; id -g; id -G")); got != "1000\n1000\n1000\n" {
+		t.Errorf("tools are %q", got)
+	}
+	root := sh("id -u; echo secret > /root/s; chmod 600 /root/s; mkdir /own; chmod 755 /own")
+	root.Root = true
+	if got := run(t, c, root); got != "0\n" {
+		t.Errorf("root is %q", got)
+	}
+	for name, err := range map[string]error{
+		"read":   func() error { _, _, err := c.ReadFile(ctx, "/root/s", 0, 10); return err }(),
+		"write":  c.WriteFile(ctx, "/own/x", nil, 0),
+		"remove": c.Remove(ctx, "/own"),
+		"move":   c.Move(ctx, "/own", "/workspace/own"),
+		"mkdir":  c.MakeDir(ctx, "/own/d"),
+		"list":   func() error { _, _, err := c.ReadDir(ctx, "/root"); return err }(),
+	} {
+		if glovebox.CodeOf(err) != glovebox.CodeForbidden {
+			t.Errorf("%s as root: %v", name, err)
+		}
+	}
+	if err := c.WriteFile(ctx, "mine", []byte("x"), 0); err != nil {
+		t.Fatal(err)
+	}
+	if got := run(t, c, sh("stat -c %u:%g:%a mine")); got != "1000:1000:644\n" {
+		t.Errorf("written as %q", got)
+	}
+	st, out, err := c.Run(ctx, sh("kill -9 1; for t in /proc/1/task/*; do kill -9 ${t##*/}; done; cat /proc/1/environ"), 0)
+	if err != nil || st.ExitCode == 0 {
+		t.Errorf("attack on the daemon: %+v, %v, %s", st, err, out)
+	}
+	run(t, c, sh("true"))
+}
+
+func testBind(t *testing.T, c *guest.Client) {
+	err := c.Bind(t.Context(), guest.Settings{Hostname: "workshop", Env: map[string]string{"A": "b"}, Now: time.Now(), Seed: []byte("seed"),
+		Files: map[string][]byte{"/home/agent/.npmrc": []byte("x=y\n"), "/etc/pip.conf": []byte("[global]\n")}})
+	if err != nil {
+		t.Error(err)
+	}
+	if got := run(t, c, sh("hostname; echo $A; stat -c %u ~/.npmrc; cat /etc/pip.conf; getent hosts workshop")); !strings.HasPrefix(got, "workshop\nb\n1000\n[global]\n127.0.1.1") {
+		t.Errorf("%q", got)
+	}
+	if err := c.Bind(t.Context(), guest.Settings{Now: time.Now().Add(-time.Hour)}); glovebox.CodeOf(err) != glovebox.CodeUnavailable {
+		t.Errorf("a clock an hour off: %v", err)
+	}
+}
+
+func testTerminal(t *testing.T, c *guest.Client) {
+	cmd := guest.Command{ID: "tty", Args: []string{"bash", "--norc"}, TTY: true, Rows: 30, Cols: 100}
+	p, err := c.Start(t.Context(), cmd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn, err := p.Terminal(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	io.WriteString(conn, "stty size; tty; exit\r")
+	got, _ := io.ReadAll(conn)
+	if !strings.Contains(string(got), "30 100") || !strings.Contains(string(got), "/dev/pts/") {
+		t.Errorf("%q", got)
+	}
+}
+
+func testSignal(t *testing.T, c *guest.Client) {
+	p, err := c.Start(t.Context(), sh("setsid sh -c 'exec sleep 1111' & setsid setsid sleep 2222 & sleep 3333 & echo up; wait"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	up := fmt.Errorf("up")
+	if err := p.Output(t.Context(), 0, func(guest.Output) error { return up }); err != up {
+		t.Fatal(err)
+	}
+	if err := p.Signal(t.Context(), "SIGKILL"); err != nil {
+		t.Fatal(err)
+	}
+	st, err := p.Wait(t.Context(), false)
+	if err != nil || st.Signal != "SIGKILL" || st.ExitCode != 137 {
+		t.Errorf("%+v, %v", st, err)
+	}
+	if out := run(t, c, sh("ps ax -o args | grep -E 'sleep [123]{4}' | grep -v grep || true")); out != "" {
+		t.Errorf("left behind: %s", out)
+	}
+}
+
+func testWaitsInput(t *testing.T, c *guest.Client) {
+	for _, tc := range []struct {
+		script     string
+		tty, waits bool
+	}{
+		{"printf 'go on? '; read x", false, true},
+		{"printf 'go on? '; read x", true, true},
+		{"echo working; sleep 2", false, false},
+		{"echo working; sleep 2", true, false},
+		{"python3 -c 'input(\"name: \")'", true, true},
+		{"python3 -c 'import getpass; getpass.getpass(\"\")'", true, true},
+	} {
+		cmd := sh(tc.script)
+		cmd.TTY = tc.tty
+		p, err := c.Start(t.Context(), cmd)
+		if err != nil {
+			t.Fatal(err)
+		}
+		st, err := p.Wait(t.Context(), true)
+		if err != nil || st.WaitsInput != tc.waits || st.Running != tc.waits {
+			t.Errorf("%s: %+v, %v", tc.script, st, err)
+		}
+		if err := p.Signal(t.Context(), "SIGKILL"); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// testOrphans checks that what loses its parent is waited for, and that no
+// exit status is lost to that.
+func testOrphans(t *testing.T, c *guest.Client) {
+	var wg sync.WaitGroup
+	for i := range 8 {
+		wg.Go(func() {
+			for j := range 5 {
+				st, _, err := c.Run(t.Context(), sh(fmt.Sprintf("(true & exec true) & (sleep 0.01; true) >/dev/null 2>&1 & exit %d", 10*i+j)), 0)
+				if err != nil || st.ExitCode != 10*i+j {
+					t.Errorf("%+v, %v", st, err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if out := run(t, c, sh("sleep 0.1; ps ax -o stat | grep -c '^Z' || true")); strings.TrimSpace(out) != "0" {
+		t.Errorf("%s zombies", out)
+	}
+}
+
+func testPorts(t *testing.T, c *guest.Client) {
+	p, err := c.Start(t.Context(), guest.Command{ID: "web", Args: []string{"python3", "-u", "-m", "http.server", "8123", "--bind", "127.0.0.1"}, NoStdin: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	up := fmt.Errorf("up")
+	if err := p.Output(t.Context(), 0, func(guest.Output) error { return up }); err != up {
+		t.Fatal(err)
+	}
+	list, err := c.Listeners(t.Context())
+	t.Logf("%+v", list)
+	if err != nil || len(list) != 1 || list[0].Port != 8123 {
+		t.Errorf("%+v, %v", list, err)
+	}
+	conn, err := c.DialPort(t.Context(), 8123)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	io.WriteString(conn, "GET / HTTP/1.0\r\n\r\n")
+	if got, err := io.ReadAll(conn); err != nil || !bytes.HasPrefix(got, []byte("HTTP/1.0 200")) {
+		t.Errorf("%q, %v", got, err)
+	}
+	if err := p.Signal(t.Context(), "SIGTERM"); err != nil {
+		t.Error(err)
+	}
+}
+
+func testWatch(t *testing.T, c *guest.Client) {
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	seen := make(chan []string, 100)
+	go func() { _ = c.Watch(ctx, "", func(p []string) { seen <- p }) }()
+	<-seen
+	run(t, c, sh("mkdir -p w/x; echo hello > w/x/f"))
+	for {
+		select {
+		case p := <-seen:
+			if slices.Contains(p, "w/x/f") || slices.Contains(p, "w/x") {
+				return
+			}
+		case <-ctx.Done():
+			t.Fatal("no change was seen")
+		}
+	}
+}
+
+func testFind(t *testing.T, c *guest.Client) {
+	if err := c.WriteFile(t.Context(), "find/a.txt", []byte("needle\n"), 0); err != nil {
+		t.Fatal(err)
+	}
+	m, _, err := c.Search(t.Context(), guest.SearchQuery{Pattern: "needle"})
+	if err != nil || len(m) != 1 || m[0].Path != "find/a.txt" {
+		t.Errorf("%+v, %v", m, err)
+	}
+	e, err := c.Glob(t.Context(), "", "find/*.txt", 0, false)
+	if err != nil || len(e) != 1 {
+		t.Errorf("%+v, %v", e, err)
+	}
+}
+
+func testCheckpoint(t *testing.T, c *guest.Client) {
+	ctx := t.Context()
+	run(t, c, sh("mkdir -p proj/empty && cd proj && git init -q . && echo a > a && ln -s a l && chmod +x a && git add . && git -c user.name=x -c user.email=x@y commit -qm one"))
+	var pack, next bytes.Buffer
+	first, err := c.Checkpoint(ctx, "", "one", &pack)
+	if err != nil || !first.Whole {
+		t.Fatal(first, err)
+	}
+	run(t, c, sh("echo b >> proj/a"))
+	second, err := c.Checkpoint(ctx, first.Commit, "two", &next)
+	if err != nil || len(second.Changes) != 1 || second.Changes[0] != (guest.Change{Path: "proj/a", Added: 1}) {
+		t.Fatal(second, err)
+	}
+	run(t, c, sh("rm -rf proj; echo junk > junk"))
+	if err := c.Restore(ctx, first.Commit, nil); err != nil {
+		t.Fatal(err)
+	}
+	if got := run(t, c, sh("cd proj && git status --short && git log --oneline | wc -l; cat l; stat -c '%u %a' a; ls -d empty; ls ../junk 2>/dev/null || true")); got != "1\na\n1000 755\nempty\n" {
+		t.Errorf("restored: %q", got)
+	}
+}
+
+// spawnLoop starts true n times and prints the microseconds that each took.
+const spawnLoop = `
+import os, time, sys
+for _ in range(int(sys.argv[1])):
+    t = time.perf_counter()
+    os.waitpid(os.posix_spawn("/bin/true", ["true"], {}), 0)
+    print(int((time.perf_counter() - t) * 1e6))
+`
+
+// BenchmarkRunTrue runs true through the guest, and beside it the same spawn
+// timed inside the sandbox.
+func BenchmarkRunTrue(b *testing.B) {
+	c := open(b)
+	b.Run("guest", func(b *testing.B) {
+		var took []time.Duration
+		for b.Loop() {
+			begin := time.Now()
+			st, _, err := c.Run(b.Context(), guest.Command{ID: glovebox.NewID(), Args: []string{"/bin/true"}}, 0)
+			if err != nil || st.ExitCode != 0 {
+				b.Fatal(st, err)
+			}
+			took = append(took, time.Since(begin))
+		}
+		report(b, took)
+	})
+	b.Run("inside", func(b *testing.B) {
+		var took []time.Duration
+		out := run(b, c, guest.Command{ID: glovebox.NewID(), Args: []string{"python3", "-c", spawnLoop, "300"}})
+		for line := range strings.FieldsSeq(out) {
+			var us int64
+			fmt.Sscan(line, &us)
+			took = append(took, time.Duration(us)*time.Microsecond)
+		}
+		report(b, took)
+	})
+}
+
+func report(b *testing.B, took []time.Duration) {
+	slices.Sort(took)
+	b.ReportMetric(float64(took[len(took)/2].Microseconds()), "p50-us")
+	b.ReportMetric(float64(took[len(took)*95/100].Microseconds()), "p95-us")
+	b.ReportMetric(0, "ns/op")
+}
+
+// BenchmarkEcho sends a line to a shell that stays and waits for the answer.
+func BenchmarkEcho(b *testing.B) {
+	c := open(b)
+	p, err := c.Start(b.Context(), guest.Command{ID: "shell", Args: []string{"bash", "--norc"}})
+	if err != nil {
+		b.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(b.Context())
+	defer cancel()
+	lines := make(chan struct{}, 1)
+	go func() {
+		_ = p.Output(ctx, 0, func(guest.Output) error { lines <- struct{}{}; return nil })
+	}()
+	var took []time.Duration
+	for b.Loop() {
+		begin := time.Now()
+		if err := p.Write(b.Context(), []byte("echo hello\n")); err != nil {
+			b.Fatal(err)
+		}
+		<-lines
+		took = append(took, time.Since(begin))
+	}
+	report(b, took)
+}
+
+// BenchmarkFiles writes 10,000 files of 4 KiB and reads them back.
+func BenchmarkFiles(b *testing.B) {
+	const files, workers = 10_000, 8
+	c := open(b)
+	data := bytes.Repeat([]byte("glovebox"), 512)
+	each := func(f func(name string) error) {
+		var wg sync.WaitGroup
+		for w := range workers {
+			wg.Go(func() {
+				for i := w; i < files; i += workers {
+					if err := f(fmt.Sprintf("d%d/f%d", i%100, i)); err != nil {
+						b.Error(err)
+						return
+					}
+				}
+			})
+		}
+		wg.Wait()
+	}
+	for b.Loop() {
+		begin := time.Now()
+		each(func(name string) error { return c.WriteFile(b.Context(), name, data, 0) })
+		b.ReportMetric(files/time.Since(begin).Seconds(), "written/s")
+		begin = time.Now()
+		each(func(name string) error {
+			got, _, err := c.ReadFile(b.Context(), name, 0, 1<<20)
+			if err == nil && !bytes.Equal(got, data) {
+				err = fmt.Errorf("%s: %d bytes", name, len(got))
+			}
+			return err
+		})
+		b.ReportMetric(files/time.Since(begin).Seconds(), "read/s")
+	}
+	b.ReportMetric(float64(b.N*files)/b.Elapsed().Seconds(), "files/s")
+	begin := time.Now()
+	var pack bytes.Buffer
+	if _, err := c.Checkpoint(b.Context(), "", "all", &pack); err != nil {
+		b.Fatal(err)
+	}
+	b.ReportMetric(float64(time.Since(begin).Milliseconds()), "checkpoint-ms")
+	begin = time.Now()
+	n := 0
+	if err := c.Export(b.Context(), "", nil, func(f guest.ExportFile) error { n++; return nil }, nil); err != nil || n != files {
+		b.Fatal(n, err)
+	}
+	b.ReportMetric(float64(time.Since(begin).Milliseconds()), "export-ms")
+}
