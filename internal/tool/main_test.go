@@ -1,9 +1,24 @@
+//go:build linux
+
 package tool
 
 import (
+	"net"
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"github.com/glovebox-dev/glovebox/internal/guest/guestd"
+	"github.com/glovebox-dev/glovebox/internal/sandbox/fake"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	fake.Intercept(func(root string, l net.Listener) error {
+		server, err := guestd.New(guestd.Options{Root: root})
+		if err != nil {
+			return err
+		}
+		return server.Serve(l)
+	})
+	goleak.VerifyTestMain(m)
+}
