@@ -265,3 +265,13 @@ func jsonBody(v any) (func() io.Reader, error) {
 	}
 	return func() io.Reader { return bytes.NewReader(b) }, nil
 }
+
+// Ready returns the version of the server, once it is ready to take requests;
+// CodeUnavailable if it is not.
+func (c *Client) Ready(ctx context.Context) (version string, err error) {
+	var h struct {
+		Version string `json:"version"`
+	}
+	_, err = c.do(ctx, callTimeout, call{method: http.MethodGet, path: "/readyz"}, &h)
+	return h.Version, err
+}

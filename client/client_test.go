@@ -50,7 +50,7 @@ func newWorld(t *testing.T, between func(http.Handler) http.Handler, opts ...cli
 	}
 	t.Cleanup(func() { st.Close() })
 	w := &world{t: t, store: st, blobs: &blobs{m: map[string][]byte{}}}
-	a := api.New(api.Options{Store: st, Blobs: w.blobs, DefaultModel: "replay:x", AllowedHosts: []string{"example.com"}})
+	a := api.New(api.Options{Store: st, Blobs: w.blobs, DefaultModel: "replay:x", Version: "1.2", AllowedHosts: []string{"example.com"}})
 	var h http.Handler = a
 	if between != nil {
 		h = between(a)
@@ -108,6 +108,9 @@ func TestTheWholeWay(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
 	ctx := t.Context()
+	if v, err := w.c.Ready(ctx); err != nil || v != "1.2" {
+		t.Error(v, err)
+	}
 	id := w.schedule("Build it")
 	if v, err := w.c.Status(ctx, id); err != nil || v.Status != glovebox.StatusPending || v.Task != "Build it" {
 		t.Fatal(v, err)

@@ -19,7 +19,7 @@ type about struct {
 const aboutText = `Glovebox: a task goes in, an agent works on it in a sandbox, a finished project comes out.
 
     curl -X POST --data 'Build me a todo app in React' http://HOST/schedule
-    curl http://HOST/status/ID?wait=30s
+    curl 'http://HOST/status/ID?wait=30s'
     curl -N -H 'Accept: text/event-stream' http://HOST/jobs/ID/events
     curl -OJ http://HOST/jobs/ID/artifact.zip
 

@@ -259,6 +259,9 @@ func TestProbesAndMetrics(t *testing.T) {
 	if !strings.Contains(body, `glovebox_http_request_duration_seconds_count{method="POST",route="POST /schedule",status="202"} 1`) {
 		t.Errorf("no duration of the submission:\n%.2000s", body)
 	}
+	if !strings.Contains(body, `glovebox_jobs{status="pending"} 1`) || !strings.Contains(body, `glovebox_jobs{status="running"} 0`) {
+		t.Error("no count of jobs")
+	}
 	if r := e.send(e.request(http.MethodHead, "/healthz", nil)); r.StatusCode != 200 || len(r.body) != 0 {
 		t.Errorf("HEAD: %d", r.StatusCode)
 	}

@@ -114,6 +114,9 @@ func checkObject(d *json.Decoder, path string, t reflect.Type) error {
 		}
 		name := tok.(string)
 		field := clip(name, 60)
+		if name == "" {
+			field = `""`
+		}
 		if path != "" {
 			field = path + "." + field
 		}
