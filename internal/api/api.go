@@ -83,14 +83,15 @@ type Options struct {
 
 // API serves the HTTP API. It is an http.Handler.
 type API struct {
-	o       Options
-	mux     *http.ServeMux
-	spec    []byte
-	cross   *http.CrossOriginProtection
-	hosts   map[string]bool
-	feeds   feeds
-	auth    authenticator
-	metrics *metrics
+	o         Options
+	mux       *http.ServeMux
+	spec      []byte
+	cross     *http.CrossOriginProtection
+	hosts     map[string]bool
+	feeds     feeds
+	auth      authenticator
+	metrics   *metrics
+	positions positions
 
 	drain     chan struct{} // closed by Drain
 	drainOnce sync.Once

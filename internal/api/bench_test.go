@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/glovebox-dev/glovebox"
+	"github.com/glovebox-dev/glovebox/internal/store"
 )
 
 const benchClients = 64
@@ -306,4 +307,24 @@ func readStream(ctx context.Context, addr, path string, connected func()) (n int
 			return n
 		}
 	}
+}
+
+// BenchmarkStatusPending: the state of a job at the end of a long queue.
+func BenchmarkStatusPending(b *testing.B) {
+	e := newEnv(b, quiet)
+	ctx := context.Background()
+	var wg sync.WaitGroup
+	for range benchClients {
+		wg.Go(func() {
+			for range 10_000 / benchClients {
+				c := glovebox.Created{ID: glovebox.NewID(), Tenant: glovebox.DefaultTenant, Task: "t", Limits: glovebox.DefaultLimits()}
+				if _, _, err := e.store.CreateJob(ctx, c, store.IdempotencyKey{}); err != nil {
+					b.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	id := e.submit("the last")
+	hammer(b, e.srv.Addr(), "GET /status/"+id+" HTTP/1.1\r\nHost: localhost\r\n\r\n", 200)
 }

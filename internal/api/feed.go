@@ -55,6 +55,7 @@ type feeds struct {
 	blocks map[blockKey]*block
 	order  []blockKey // of blocks, oldest first
 	bytes  int
+	onRefs func(jobID string, refs int) // for tests: called when a feed gains or loses a reader
 }
 
 type blockKey struct {
@@ -89,6 +90,7 @@ func (fs *feeds) open(j *glovebox.Job) *feed {
 		}()
 	}
 	f.refs++
+	fs.tellRefs(f)
 	return f
 }
 
@@ -98,6 +100,13 @@ func (f *feed) close() {
 	if f.refs--; f.refs == 0 {
 		f.stop()
 		delete(f.owner.byJob, f.jobID)
+	}
+	f.owner.tellRefs(f)
+}
+
+func (fs *feeds) tellRefs(f *feed) {
+	if fs.onRefs != nil {
+		fs.onRefs(f.jobID, f.refs)
 	}
 }
 

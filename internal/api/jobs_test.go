@@ -198,16 +198,12 @@ func TestLongPoll(t *testing.T) {
 		r    reply
 	}
 	got := make(chan result)
+	refs := make(chan int, 100)
+	e.api.feeds.mu.Lock()
+	e.api.feeds.onRefs = func(_ string, n int) { refs <- n }
+	e.api.feeds.mu.Unlock()
 	waiting := func(n int) {
-		for {
-			e.api.feeds.mu.Lock()
-			f := e.api.feeds.byJob[id]
-			ok := (f == nil && n == 0) || (f != nil && f.refs == n)
-			e.api.feeds.mu.Unlock()
-			if ok {
-				return
-			}
-			time.Sleep(time.Millisecond) // the server's state is not ours to wait on in any other way
+		for <-refs != n {
 		}
 	}
 	go func() { got <- result{"tag", e.do("GET", "/status/"+id+"?wait=60s", "", "If-None-Match", tag)} }()

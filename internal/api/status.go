@@ -98,7 +98,7 @@ func (a *API) writeStatus(w *response, r *http.Request, status int, j *glovebox.
 	var pos int64
 	if j.Status == glovebox.StatusPending {
 		var err error
-		if pos, err = a.o.Store.QueuePosition(r.Context(), j.ID); err != nil {
+		if pos, err = a.positions.of(r.Context(), a.o.Store, j.ID); err != nil {
 			return err
 		}
 	}
