@@ -42,6 +42,14 @@ func (c *cleaner) write(p []byte) string {
 		c.partial = nil
 	}
 	for len(p) > 0 {
+		if n := c.plainRun(p); n > 0 {
+			c.line = append(c.line, p[:n]...)
+			p = p[n:]
+			if len(c.line) > maxLine {
+				out.WriteString(c.flush())
+			}
+			continue
+		}
 		r, n := rune(p[0]), 1
 		if r >= utf8.RuneSelf {
 			if !utf8.FullRune(p) {
@@ -57,6 +65,20 @@ func (c *cleaner) write(p []byte) string {
 		c.put(r, &out)
 	}
 	return out.String()
+}
+
+// plainRun returns how many bytes of p only have to be added to the line.
+func (c *cleaner) plainRun(p []byte) int {
+	if c.state != escNone || c.cr {
+		return 0
+	}
+	p = p[:min(len(p), maxLine+1-len(c.line))]
+	for i, b := range p {
+		if (b < 0x20 || b >= 0x7f) && b != '\t' {
+			return i
+		}
+	}
+	return len(p)
 }
 
 // escape reports whether r belongs to an escape sequence.

@@ -318,8 +318,8 @@ func fieldHint(s *jsonschema.Schema, wrong string) string {
 	for p := s.Properties.Oldest(); p != nil; p = p.Next() {
 		names = append(names, p.Key)
 	}
-	if close := closest(wrong, names, 1); len(close) > 0 {
-		return "did you mean " + strconv.Quote(close[0]) + "?"
+	if like := closest(wrong, names, 1); len(like) > 0 {
+		return "did you mean " + strconv.Quote(like[0]) + "?"
 	}
 	return "there are " + fields(s)
 }

@@ -100,7 +100,7 @@ func TestEditFile(t *testing.T) {
 	}
 	before := b.read("main.go")
 	b.bad([]string{"was not changed: old is there 2 times, at lines 7, 9"}, "edit_file", "path", "main.go", "old", "fmt.Println", "new", "log.Println")
-	b.bad([]string{"was not changed: old differs from lines 9 only in white space"}, "edit_file", "path", "main.go", "old", "fmt.Println( \"bye\" )", "new", "x")
+	b.bad([]string{"was not changed: old differs from line 9 only in white space"}, "edit_file", "path", "main.go", "old", "fmt.Println( \"bye\" )", "new", "x")
 	if got := b.read("main.go"); got != before {
 		t.Errorf("a failed edit changed it to %q", got)
 	}
@@ -137,7 +137,7 @@ func TestApplyPatch(t *testing.T) {
 
 	// All or nothing: the second file does not fit.
 	patch = "--- a/a.txt\n+++ b/a.txt\n@@ -1,2 +1,2 @@\n-one\n+1\n 2\n--- a/to.txt\n+++ b/to.txt\n@@ -1,2 +1,2 @@\n a\n-zzz\n+y\n"
-	b.bad([]string{"The patch does not apply; nothing was changed.\nto.txt: hunk 1 (@@ -1,2 +1,2 @@): its old lines are not in the file. Most alike are lines 1-2"}, "apply_patch", "patch", patch)
+	b.bad([]string{"The patch does not apply; nothing was changed.\nto.txt: hunk 1 (@@ -1,2 +1,2 @@): its old lines are not in the file. Most alike: lines 1-2"}, "apply_patch", "patch", patch)
 	if got := b.read("a.txt"); got != "one\n2\nthree\n" {
 		t.Errorf("a.txt was changed to %q", got)
 	}

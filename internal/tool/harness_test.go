@@ -24,7 +24,7 @@ import (
 // box is a sandbox that is a directory, with a guest in this process, and
 // what the tools are given to work with.
 type box struct {
-	t      *testing.T
+	t      testing.TB
 	dir    string // its workspace, outside
 	server *guestd.Server
 	env    *Env
@@ -35,7 +35,10 @@ type box struct {
 	kept  map[string][]byte
 }
 
-func newBox(t *testing.T) *box {
+// allTools is All, made once.
+var allTools = All()
+
+func newBox(t testing.TB) *box {
 	t.Helper()
 	root := t.TempDir()
 	server, err := guestd.New(guestd.Options{Root: root})
@@ -121,7 +124,7 @@ func (b *box) try(ctx context.Context, name string, input ...any) (Result, error
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	for _, x := range All() {
+	for _, x := range allTools {
 		if x.Name != name {
 			continue
 		}

@@ -28,16 +28,16 @@ func nearMiss(content, old string) string {
 		return spacingMiss(lines, want, at)
 	}
 	if at := sameBut(lines, want, func(s string) string { return squeeze(plainer.Replace(s)) }); len(at) > 0 {
-		return fmt.Sprintf("old is not there exactly; lines %s differ from it in quotes, dashes or special spaces. They are (-), you gave (+):\n%s",
+		return fmt.Sprintf("old is not there exactly; in quotes, dashes or special spaces it differs from %s. The file has (-), you gave (+):\n%s",
 			lineRange(at[0], len(trimBlank(want))), smallDiff(window(lines, at[0], len(trimBlank(want))), trimBlank(want), at[0], 20))
 	}
 	if at := sameBut(lines, want, func(s string) string { return strings.ToLower(squeeze(s)) }); len(at) > 0 {
-		return fmt.Sprintf("old is not there exactly; lines %s differ from it in upper and lower case. They are (-), you gave (+):\n%s",
+		return fmt.Sprintf("old is not there exactly; in upper and lower case it differs from %s. The file has (-), you gave (+):\n%s",
 			lineRange(at[0], len(trimBlank(want))), smallDiff(window(lines, at[0], len(trimBlank(want))), trimBlank(want), at[0], 20))
 	}
 	if at, score := mostAlike(lines, trimBlank(want)); score >= 0.5 {
 		n := len(trimBlank(want))
-		return fmt.Sprintf("old is not there. Most alike are lines %s. They are (-), you gave (+):\n%s",
+		return fmt.Sprintf("old is not there. Most alike: %s. The file has (-), you gave (+):\n%s",
 			lineRange(at, min(n, len(lines)-at+1)), smallDiff(window(lines, at, n), trimBlank(want), at, 30))
 	}
 	return fmt.Sprintf("old is not there, and nothing like it (the file has %d lines). Read the file again; search_files finds where the text went.", len(lines))
@@ -52,16 +52,17 @@ func spacingMiss(lines, want []string, at []int) string {
 	}
 	have := window(lines, at[0], len(want))
 	if slices.Equal(have, want) { // only blank lines around it, or the end of the file
-		return fmt.Sprintf("old differs from lines %s only in the blank lines around them. Leave those out.", where)
+		return fmt.Sprintf("old differs from %s only in the blank lines around them. Leave those out.", where)
 	}
-	return fmt.Sprintf("old differs from lines %s only in white space. They are (-), you gave (+), → is a tab:\n%s", where, smallDiff(have, want, at[0], 20))
+	return fmt.Sprintf("old differs from %s only in white space. The file has (-), you gave (+), → is a tab:\n%s", where, smallDiff(have, want, at[0], 20))
 }
 
+// lineRange names n lines from first on.
 func lineRange(first, n int) string {
 	if n <= 1 {
-		return fmt.Sprint(first)
+		return fmt.Sprintf("line %d", first)
 	}
-	return fmt.Sprintf("%d-%d", first, first+n-1)
+	return fmt.Sprintf("lines %d-%d", first, first+n-1)
 }
 
 func window(lines []string, first, n int) []string {
@@ -112,9 +113,9 @@ func matchesAt(have, keys []string) bool {
 }
 
 const (
-	alikeLines  = 200     // how many lines of old are compared
-	alikeEffort = 4 << 20 // how many comparisons of lines are made at most
-	alikeTop    = 10      // how many windows are compared character by character
+	alikeLines = 200    // how many lines of old are compared
+	alikeReach = 50_000 // how many lines are compared character by character, to find a first place
+	alikeTop   = 10     // how many places are compared character by character
 )
 
 // mostAlike returns the line at which the window that looks most like want
@@ -124,62 +125,69 @@ func mostAlike(lines, want []string) (at int, score float64) {
 	if len(want) == 0 {
 		return 0, 0
 	}
-	lines = lines[:min(len(lines), alikeEffort/len(want))]
 	pairs := make([]map[string]int, len(want))
 	for i, w := range want {
 		pairs[i] = bigrams(w)
 	}
-	type place struct {
-		at    int
-		score float64
+	starts := sharedLines(lines, want)
+	if len(starts) == 0 {
+		starts = likeLongest(lines, want, pairs)
 	}
-	// Cheap first: how many lines are equal but for white space. A single
-	// line, or one that is unlike all, is looked for by its characters.
-	place1 := func(at int) float64 {
+	for _, start := range starts {
 		total := 0.0
-		for i := range want {
-			if at+i >= len(lines) {
-				break
-			}
-			total += alike(pairs[i], bigrams(lines[at+i]))
+		for i := 0; i < len(want) && start+i < len(lines); i++ {
+			total += alike(pairs[i], bigrams(lines[start+i]))
 		}
-		return total / float64(len(want))
-	}
-	keys := make([]string, len(want))
-	for i, w := range want {
-		keys[i] = squeeze(w)
-	}
-	have := make([]string, len(lines))
-	for i, l := range lines {
-		have[i] = squeeze(l)
-	}
-	var places []place
-	for i := range lines {
-		equal := 0.0
-		for j := 0; j < len(keys) && i+j < len(have); j++ {
-			if keys[j] != "" && keys[j] == have[i+j] {
-				equal += float64(min(len(keys[j]), 40))
-			}
-		}
-		if equal > 0 {
-			places = append(places, place{i, equal})
-		}
-	}
-	if len(places) == 0 { // no line is the same: let the longest one lead
-		lead := longest(want)
-		for i := range lines {
-			if s := alike(pairs[lead], bigrams(clip(lines[i], 500))); s >= 0.5 && i >= lead {
-				places = append(places, place{i - lead, s})
-			}
-		}
-	}
-	slices.SortStableFunc(places, func(a, b place) int { return cmp.Compare(b.score, a.score) })
-	for _, p := range places[:min(len(places), alikeTop)] {
-		if s := place1(p.at); s > score {
-			at, score = p.at+1, s
+		if s := total / float64(len(want)); s > score {
+			at, score = start+1, s
 		}
 	}
 	return at, score
+}
+
+// sharedLines returns the places at which most of want's lines are, white
+// space aside, long lines counting more.
+func sharedLines(lines, want []string) []int {
+	where := map[string][]int{}
+	for j, w := range want {
+		if key := squeeze(w); key != "" {
+			where[key] = append(where[key], j)
+		}
+	}
+	votes := make([]int32, len(lines))
+	for i, l := range lines {
+		key := squeeze(l)
+		for _, j := range where[key] {
+			if i >= j {
+				votes[i-j] += int32(min(len(key), 40))
+			}
+		}
+	}
+	return best(votes)
+}
+
+// likeLongest returns the places at which the longest line of want may be.
+func likeLongest(lines, want []string, pairs []map[string]int) []int {
+	lead := longest(want)
+	votes := make([]int32, len(lines))
+	for i := lead; i < min(len(lines), alikeReach); i++ {
+		if s := alike(pairs[lead], bigrams(lines[i])); s >= 0.5 {
+			votes[i-lead] = int32(s * 1000)
+		}
+	}
+	return best(votes)
+}
+
+// best returns the places with the most votes, the first alikeTop.
+func best(votes []int32) []int {
+	var places []int
+	for i, v := range votes {
+		if v > 0 {
+			places = append(places, i)
+		}
+	}
+	slices.SortStableFunc(places, func(a, b int) int { return cmp.Compare(votes[b], votes[a]) })
+	return places[:min(len(places), alikeTop)]
 }
 
 func longest(lines []string) int {

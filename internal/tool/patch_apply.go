@@ -287,7 +287,7 @@ func (p *patcher) mismatch(h hunk, old []string) error {
 	if score < 0.4 {
 		return fmt.Errorf("its old lines are not in the file (%d lines), nor anything like them; read the file again", len(p.lines))
 	}
-	return fmt.Errorf("its old lines are not in the file. Most alike are lines %s; the file has (-), the patch expects (+):\n%s",
+	return fmt.Errorf("its old lines are not in the file. Most alike: %s; the file has (-), the patch expects (+):\n%s",
 		lineRange(at, min(len(want), len(p.lines)-at+1)), strings.TrimSuffix(smallDiff(window(p.lines, at, len(want)), want, at, 30), "\n"))
 }
 

@@ -172,7 +172,7 @@ func TestPatchRefused(t *testing.T) {
 	tests := []struct{ name, patch, want string }{
 		{"ambiguous", "@@\n-\treturn 1\n+\treturn 2\n", "hunk 1: its old lines are in the file 2 times, at lines 2, 6"},
 		{"anchor", "@@ func c()\n-\treturn 1\n+\treturn 2\n", `its line "@@ func c()" is not in the file`},
-		{"nearly", "@@\n func a() {\n-\treturn 7\n+\treturn 2\n", "Most alike are lines 1-2; the file has (-), the patch expects (+):\n    1   func a() {\n    2 - →return 1\n      + →return 7"},
+		{"nearly", "@@\n func a() {\n-\treturn 7\n+\treturn 2\n", "Most alike: lines 1-2; the file has (-), the patch expects (+):\n    1   func a() {\n    2 - →return 1\n      + →return 7"},
 		{"applied", "@@\n func a() {\n-\treturn 0\n+\treturn 1\n", "it seems to be applied already"},
 		{"nothing alike", "@@\n-SELECT name FROM users\n+SELECT id FROM users\n", "nor anything like them"},
 		{"overlap", "@@\n func a() {\n-\treturn 1\n+\treturn 2\n@@\n func a() {\n+\tx\n", "hunk 2"},

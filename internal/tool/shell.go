@@ -16,7 +16,7 @@ import (
 var shellPrompt string
 
 type shellCall struct {
-	Command    string `json:"command" jsonschema:"minLength=1,maxLength=131072" jsonschema_description:"Bash code to run."`
+	Command    string `json:"command" jsonschema:"minLength=1,maxLength=120000" jsonschema_description:"Bash code to run."`
 	Cwd        string `json:"cwd,omitempty" jsonschema:"maxLength=4096" jsonschema_description:"Directory to run it in; /workspace if left out."`
 	TimeoutS   int    `json:"timeout_s,omitempty" jsonschema:"minimum=1,maximum=3600" jsonschema_description:"Seconds to wait for its end before it goes on in the background; 120 if left out."`
 	Background bool   `json:"background,omitempty" jsonschema_description:"Put it into the background at once: servers, watchers."`
