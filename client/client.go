@@ -245,7 +245,7 @@ func (c *Client) once(parent context.Context, timeout time.Duration, k call, out
 	}
 	defer resp.Body.Close()
 	if out == nil || resp.StatusCode == http.StatusNoContent || resp.StatusCode == http.StatusNotModified {
-		io.Copy(io.Discard, io.LimitReader(resp.Body, maxProblem))
+		_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, maxProblem)) // so that the connection can be used again
 		return resp.StatusCode, nil
 	}
 	b, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"hash"
 	"io"
@@ -44,7 +45,7 @@ func (c *Client) Download(ctx context.Context, id, name string) (*glovebox.Artif
 		return nil, diskError(err)
 	}
 	if dir, err := os.Open(filepath.Dir(name)); err == nil {
-		dir.Sync()
+		_ = dir.Sync() // not every file system can
 		dir.Close()
 	}
 	return v.Artifact, nil
@@ -81,7 +82,7 @@ func (c *Client) fetch(ctx context.Context, id string, a glovebox.ArtifactView, 
 		return diskError(err)
 	}
 	if got := hex.EncodeToString(sum.Sum(nil)); got != a.SHA256 {
-		f.Truncate(0) // the next try begins anew
+		_ = f.Truncate(0) // the next try begins anew
 		return &glovebox.Error{Code: glovebox.CodeUnavailable, Op: "download", Msg: fmt.Sprintf("what arrived has SHA-256 %s, and the artifact %s", got, a.SHA256), Hint: "download it again"}
 	}
 	return nil
@@ -136,7 +137,7 @@ type errReader struct {
 func (e *errReader) Read(p []byte) (int, error) {
 	n, err := e.r.Read(p)
 	e.alive()
-	if err != nil && err != io.EOF {
+	if err != nil && !errors.Is(err, io.EOF) {
 		e.err = err
 	}
 	return n, err

@@ -39,7 +39,7 @@ func (c *Client) Events(ctx context.Context, id string, after int64) iter.Seq2[g
 			before := after
 			err := c.stream(ctx, id, &after, &heard, func(e glovebox.Event) bool { return yield(e, nil) })
 			switch {
-			case err == errEnd || err == errStopped:
+			case errors.Is(err, errEnd) || errors.Is(err, errStopped):
 				return
 			case !passing(err) || time.Since(heard) > c.patience:
 				yield(glovebox.Event{}, plain(err))

@@ -89,7 +89,7 @@ func newArchiveBody(boundary string, options []byte, archive io.Reader, failed e
 		if failed == nil {
 			failed = writeParts(pw, boundary, options, archive)
 		}
-		pw.CloseWithError(failed)
+		_ = pw.CloseWithError(failed) // never fails
 	}()
 	return b
 }

@@ -3,6 +3,7 @@ package api
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"io/fs"
 	"mime"
@@ -182,7 +183,7 @@ func (g *guestReader) Read(p []byte) (int, error) {
 func sendFile(w *response, r *http.Request, name string, size int64, body io.Reader) error {
 	head := make([]byte, sniffLen)
 	n, err := io.ReadFull(body, head)
-	if err != nil && err != io.EOF && err != io.ErrUnexpectedEOF {
+	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
 		return err
 	}
 	head = head[:n]

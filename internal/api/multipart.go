@@ -25,7 +25,7 @@ import (
 func (a *API) readMultipart(w *response, r *http.Request, id string) (request, error) {
 	var req request
 	r.Body = &pacedBody{ReadCloser: r.Body, rc: w.rc, until: time.Now().Add(a.o.BodyTimeout)}
-	defer w.rc.SetReadDeadline(time.Time{})
+	defer setReadDeadline(w.rc, time.Time{})
 	parts, err := r.MultipartReader()
 	if err != nil {
 		return req, withStatus(http.StatusUnsupportedMediaType, glovebox.Invalid("Content-Type", "give the boundary of the parts", "%v", err))
@@ -33,7 +33,7 @@ func (a *API) readMultipart(w *response, r *http.Request, id string) (request, e
 	seen := map[string]bool{}
 	for {
 		p, err := parts.NextPart()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return req, nil
 		}
 		if err != nil {
@@ -135,7 +135,7 @@ type sourceReader struct {
 
 func (s *sourceReader) Read(p []byte) (int, error) {
 	n, err := s.r.Read(p)
-	if err != nil && err != io.EOF {
+	if err != nil && !errors.Is(err, io.EOF) {
 		s.err = err
 	}
 	return n, err

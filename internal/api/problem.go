@@ -118,7 +118,7 @@ func writeProblem(w http.ResponseWriter, p glovebox.Problem) {
 	}
 	h.Set("Content-Length", strconv.Itoa(len(body)+1))
 	w.WriteHeader(p.Status)
-	w.Write(append(body, '\n'))
+	_, _ = w.Write(append(body, '\n')) // a client that is gone needs no answer
 }
 
 // writeJSON answers with v.
@@ -136,5 +136,5 @@ func writeBody(w http.ResponseWriter, status int, contentType string, body []byt
 	h.Set("Content-Type", contentType)
 	h.Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(status)
-	w.Write(body)
+	_, _ = w.Write(body) // a client that is gone needs no answer
 }

@@ -66,7 +66,7 @@ func (w *response) extend(now time.Time) {
 		return
 	}
 	w.deadline = now.Add(writeTimeout)
-	w.rc.SetWriteDeadline(w.deadline) // not supported by recorders in tests: no harm
+	_ = w.rc.SetWriteDeadline(w.deadline) // recorders in tests have none
 }
 
 // ServeHTTP answers a request.
@@ -76,7 +76,7 @@ func (a *API) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	w.extend(start)
 	if r.ContentLength != 0 {
 		// Also for bodies that no handler reads: the server reads them away.
-		w.rc.SetReadDeadline(start.Add(a.o.BodyTimeout))
+		setReadDeadline(w.rc, start.Add(a.o.BodyTimeout))
 	}
 	h := w.Header()
 	h.Set("X-Content-Type-Options", "nosniff")

@@ -38,7 +38,7 @@ type Server struct {
 // StartServer listens and serves. Beyond loopback it refuses to start for an
 // API that asks for no tokens.
 func StartServer(o ServerOptions) (*Server, error) {
-	ln, err := net.Listen("tcp", o.Listen)
+	ln, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", o.Listen)
 	if err != nil {
 		return nil, &glovebox.Error{Code: glovebox.CodeUnavailable, Op: "listen", Field: "listen", Value: o.Listen, Msg: "can't listen on " + o.Listen, Err: err,
 			Hint: "is another server running there? choose another address with --listen"}
