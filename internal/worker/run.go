@@ -34,12 +34,13 @@ type run struct {
 	ctx  context.Context // ends when the lease is lost or the worker is out of patience
 	end  context.CancelCauseFunc
 	host *host
+	done chan struct{} // closed when main has returned
 
 	artifact *glovebox.Artifact // made, not yet recorded
 }
 
 func newRun(w *Worker, l *life, lease store.Lease) *run {
-	r := &run{w: w, o: &w.o, life: l, lease: lease, wake: make(chan struct{}, 1),
+	r := &run{w: w, o: &w.o, life: l, lease: lease, wake: make(chan struct{}, 1), done: make(chan struct{}),
 		log: w.o.Log.With("job", lease.JobID, "fence", lease.Fence)}
 	r.ctx, r.end = context.WithCancelCause(l.work)
 	r.host = newHost(r)
@@ -248,10 +249,16 @@ func (r *run) keepLease(stop <-chan struct{}) {
 	tick := time.NewTicker(r.o.Renew)
 	defer tick.Stop()
 	for {
+		over := time.NewTimer(time.Until(held))
 		select {
 		case <-stop:
+			over.Stop()
+			return
+		case <-over.C: // others may have it by now
+			r.end(errLost)
 			return
 		case <-tick.C:
+			over.Stop()
 		}
 		begun := time.Now()
 		ctx, cancel := context.WithDeadline(context.WithoutCancel(r.ctx), held)

@@ -299,9 +299,15 @@ func (w *Worker) pokeRuns() {
 // run runs one job. A panic ends the job and not the worker.
 func (w *Worker) run(l *life, lease store.Lease) {
 	r := newRun(w, l, lease)
+	defer close(r.done)
 	w.mu.Lock()
+	before := w.running[lease.JobID]
 	w.running[lease.JobID] = r
 	w.mu.Unlock()
+	if before != nil { // we could not renew our own lease, and claimed the job anew
+		before.end(errLost)
+		<-before.done
+	}
 	w.metrics.running.Inc()
 	defer func() {
 		w.metrics.running.Dec()

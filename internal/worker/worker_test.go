@@ -1,0 +1,721 @@
+package worker
+
+import (
+	"archive/zip"
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/glovebox-dev/glovebox"
+	"github.com/glovebox-dev/glovebox/internal/blob"
+	"github.com/glovebox-dev/glovebox/internal/llm"
+	"github.com/glovebox-dev/glovebox/internal/sandbox"
+	"github.com/glovebox-dev/glovebox/internal/store"
+)
+
+func TestJobCompletes(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.model = script{shell("echo hello > hello.txt; mkdir node_modules; echo x > node_modules/x"), finish("grep hello hello.txt")}
+	worker := w.start(w.options())
+	id := w.submit()
+	j := w.awaitEnd(id)
+	if j.Status != glovebox.StatusComplete || j.Summary != "It is done." || len(j.Verification) != 1 || j.Checkpoint == nil {
+		t.Fatalf("job is %s", mustJSON(j))
+	}
+	files := w.artifact(j)
+	if files["hello.txt"] != "hello\n" || files["node_modules/x"] != "" || !strings.Contains(files["glovebox-manifest.json"], "hello.txt") {
+		t.Errorf("the artifact has %v", files)
+	}
+	if j.Artifact.Files != 1 || len(j.Artifact.Skipped) != 1 || j.Artifact.Skipped[0].Path != "node_modules" {
+		t.Errorf("artifact is %s", mustJSON(j.Artifact))
+	}
+	ready := data[glovebox.SandboxReady](w, id, glovebox.EventSandboxReady)
+	if len(ready) != 1 || ready[0].How != "created" || ready[0].Driver != "fake" {
+		t.Errorf("sandbox ready: %v", ready)
+	}
+	var phases []glovebox.Phase
+	for _, p := range data[glovebox.PhaseChanged](w, id, glovebox.EventPhase) {
+		phases = append(phases, p.Phase)
+	}
+	if want := []glovebox.Phase{glovebox.PhaseWorking, glovebox.PhaseVerifying, glovebox.PhasePacking}; !slices.Equal(phases, want) {
+		t.Errorf("phases are %v", phases)
+	}
+	types := w.types(id)
+	if n := len(types); types[n-1] != glovebox.EventFinished || types[n-2] != glovebox.EventArtifact {
+		t.Errorf("events are %v", types)
+	}
+	w.awaitNoSandbox(worker)
+}
+
+func TestGuestIsReachable(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.model = script{shell("echo hello > hello.txt"), {}}
+	worker := w.start(w.options())
+	id := w.submit()
+	w.await(id, "the second step", func(j *glovebox.Job) bool {
+		return j.Step == 1 && slices.Contains(w.types(id), glovebox.EventToolFinished)
+	})
+	g, ok := worker.Guest(id)
+	if !ok {
+		t.Fatal("there is no guest")
+	}
+	if b, _, err := g.ReadFile(t.Context(), "hello.txt", 0, 100); err != nil || string(b) != "hello\n" {
+		t.Errorf("read %q, %v", b, err)
+	}
+	if _, ok := worker.Guest(glovebox.NewID()); ok {
+		t.Error("a job that does not run has a guest")
+	}
+}
+
+func TestModelIsUnknown(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	o := w.options()
+	o.Models = func(context.Context, string) (llm.Model, llm.Info, error) {
+		return nil, llm.Info{}, &glovebox.Error{Code: glovebox.CodeInvalid, Msg: "no key is set", Hint: "set one"}
+	}
+	worker := w.start(o)
+	j := w.awaitEnd(w.submit())
+	if j.Status != glovebox.StatusError || *j.Failure != (glovebox.Failure{Code: "model", Message: "no key is set", Hint: "set one"}) {
+		t.Errorf("job is %s", mustJSON(j))
+	}
+	if j.Sandbox != nil {
+		t.Error("a sandbox was made for nothing")
+	}
+	w.awaitNoSandbox(worker)
+}
+
+// brokenDriver can't make sandboxes.
+type brokenDriver struct{ sandbox.Driver }
+
+func (brokenDriver) Create(context.Context, sandbox.Spec) error {
+	return &glovebox.Error{Code: glovebox.CodeUnavailable, Msg: "there is no image", Hint: "run glovebox image build"}
+}
+
+func TestNoSandbox(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.model = script{finish("test -d .")}
+	o := w.options()
+	o.Driver = brokenDriver{w.driver}
+	worker := w.start(o)
+	j := w.awaitEnd(w.submit())
+	if j.Failure == nil || j.Failure.Code != "sandbox" || !strings.Contains(j.Failure.Message, "there is no image") || j.Failure.Hint != "run glovebox image build" {
+		t.Errorf("job is %s", mustJSON(j))
+	}
+	w.awaitNoSandbox(worker)
+}
+
+func TestCancel(t *testing.T) {
+	t.Parallel()
+	for name, turns := range map[string]script{"tool": {shell("sleep 1000")}, "model": {{}}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.model = turns
+			worker := w.start(w.options())
+			id := w.submit()
+			w.awaitEvent(id, map[string]glovebox.EventType{"tool": glovebox.EventToolStarted, "model": glovebox.EventModelRequested}[name])
+			if err := w.store.SendSignal(w.ctx(), "", id, glovebox.Signal{Cancel: true}); err != nil {
+				t.Fatal(err)
+			}
+			if j := w.awaitEnd(id); j.Status != glovebox.StatusCancelled {
+				t.Errorf("job is %s", mustJSON(j))
+			}
+			w.awaitNoSandbox(worker)
+		})
+	}
+}
+
+// slowDriver makes sandboxes when it is told to, or ctx ends.
+type slowDriver struct {
+	sandbox.Driver
+	begun chan struct{}
+}
+
+func (d slowDriver) Create(ctx context.Context, _ sandbox.Spec) error {
+	d.begun <- struct{}{}
+	<-ctx.Done()
+	return context.Cause(ctx)
+}
+
+func TestCancelWhilePreparing(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	o := w.options()
+	d := slowDriver{w.driver, make(chan struct{}, 1)}
+	o.Driver = d
+	w.start(o)
+	id := w.submit()
+	<-d.begun
+	if err := w.store.SendSignal(w.ctx(), "", id, glovebox.Signal{Text: "hello"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.store.SendSignal(w.ctx(), "", id, glovebox.Signal{Cancel: true}); err != nil {
+		t.Fatal(err)
+	}
+	if j := w.awaitEnd(id); j.Status != glovebox.StatusCancelled {
+		t.Errorf("job is %s", mustJSON(j))
+	}
+}
+
+func TestStopWhilePreparing(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	o := w.options()
+	d := slowDriver{w.driver, make(chan struct{}, 1)}
+	o.Driver, o.Drain = d, time.Hour
+	worker := w.start(o)
+	id := w.submit()
+	<-d.begun
+	if err := worker.Stop(w.ctx()); err != nil {
+		t.Fatal(err)
+	}
+	w.await(id, "the release", func(j *glovebox.Job) bool { return j.Status == glovebox.StatusPending })
+}
+
+// A worker that stops leaves the job, with its sandbox, to the next.
+func TestHandOver(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.model = script{shell("echo hello > hello.txt; sleep 1000"), finish("grep hello hello.txt")}
+	first := w.start(w.options())
+	id := w.submit()
+	w.awaitEvent(id, glovebox.EventToolStarted)
+	for g, _ := first.Guest(id); ; {
+		if _, _, err := g.ReadFile(w.ctx(), "hello.txt", 0, 1); err == nil {
+			break
+		}
+	}
+	if err := first.Stop(w.ctx()); err != nil {
+		t.Fatal(err)
+	}
+	if j, err := w.store.Job(w.ctx(), "", id); err != nil || j.Status != glovebox.StatusPending {
+		t.Fatalf("job is %v, %v", j, err)
+	}
+	if n := w.sandboxes(); n != 1 {
+		t.Fatalf("%d sandboxes are there for the next worker", n)
+	}
+	o := w.options()
+	o.Name = "w2"
+	second := w.start(o)
+	j := w.awaitEnd(id)
+	if j.Status != glovebox.StatusComplete || j.Attempts != 2 {
+		t.Errorf("job is %s", mustJSON(j))
+	}
+	ready := data[glovebox.SandboxReady](w, id, glovebox.EventSandboxReady)
+	if len(ready) != 2 || ready[1].How != "found" || ready[1].ID != ready[0].ID {
+		t.Errorf("sandbox ready: %v", ready)
+	}
+	if f := data[glovebox.ToolFinished](w, id, glovebox.EventToolFinished); !f[0].Unknown {
+		t.Errorf("L4: the interrupted call has result %s", mustJSON(f[0]))
+	}
+	w.awaitNoSandbox(second)
+}
+
+// With patience, Stop lets the action that runs come to its end.
+func TestDrain(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.model = script{shell("touch begun; until test -e go; do sleep 0.01; done; echo went"), finish("test -d .")}
+	o := w.options()
+	o.Drain = time.Hour
+	worker := w.start(o)
+	id := w.submit()
+	w.awaitEvent(id, glovebox.EventToolStarted)
+	g, _ := worker.Guest(id)
+	stopped := make(chan error)
+	go func() { stopped <- worker.Stop(context.Background()) }()
+	if err := g.WriteFile(w.ctx(), "go", nil, 0); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-stopped; err != nil {
+		t.Fatal(err)
+	}
+	f := data[glovebox.ToolFinished](w, id, glovebox.EventToolFinished)
+	if j, err := w.store.Job(w.ctx(), "", id); err != nil || j.Status != glovebox.StatusPending || len(f) != 1 || f[0].Unknown {
+		t.Errorf("job is %v, %v, results are %v", j, err, f)
+	}
+}
+
+// A worker whose lease was lost stops at once and appends nothing more.
+func TestLeaseLost(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.model = script{shell("echo hello > hello.txt"), shell("sleep 1000")}
+	o := w.options()
+	o.Concurrency = 1 // or it would claim the job itself
+	o.Renew = time.Hour / 2
+	o.Lease = time.Hour
+	worker := w.start(o)
+	id := w.submit()
+	w.await(id, "the second call", func(j *glovebox.Job) bool { return j.Step == 2 })
+	w.awaitEvent(id, glovebox.EventToolStarted)
+	w.clock.Add(2 * time.Hour)
+	lease, err := w.store.Claim(w.ctx(), "thief", time.Hour)
+	if err != nil || lease == nil {
+		t.Fatalf("claim: %v, %v", lease, err)
+	}
+	seq := w.events(id)[len(w.events(id))-1].Seq
+	worker.mu.Lock()
+	r := worker.running[id]
+	worker.mu.Unlock()
+	if _, err := r.host.Append(w.ctx(), []glovebox.Event{r.host.event(glovebox.EventNotice, glovebox.Notice{})}); glovebox.CodeOf(err) != glovebox.CodeFenced {
+		t.Errorf("append: %v", err)
+	}
+	<-r.ctx.Done() // by that refusal
+	if err := worker.Stop(w.ctx()); err != nil {
+		t.Fatal(err)
+	}
+	if got := w.events(id); got[len(got)-1].Seq != seq {
+		t.Errorf("%v was appended under a lost lease", got[seq:])
+	}
+	if n := w.sandboxes(); n != 1 {
+		t.Errorf("the new owner finds %d sandboxes", n)
+	}
+}
+
+// The lease is renewed while a job runs, and its loss is noticed by that.
+func TestLeaseIsRenewed(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.model = script{shell("sleep 1000")}
+	s := &faultyStore{Store: w.store}
+	renewed := make(chan struct{}, 100)
+	s.renew = func() error { renewed <- struct{}{}; return nil }
+	o := w.options()
+	o.Store, o.Concurrency = s, 1
+	worker := w.start(o)
+	id := w.submit()
+	w.awaitEvent(id, glovebox.EventToolStarted)
+	for range 3 {
+		w.clock.Add(14 * time.Second) // would end the lease of 15 s
+		<-renewed
+		<-renewed // the first one may have been under way
+		if l, err := w.store.Claim(w.ctx(), "thief", time.Second); l != nil || err != nil {
+			t.Fatalf("claim: %v, %v", l, err)
+		}
+	}
+	worker.mu.Lock()
+	r := worker.running[id]
+	worker.mu.Unlock()
+	w.clock.Add(time.Hour)
+	for {
+		l, err := w.store.Claim(w.ctx(), "thief", time.Hour)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if l != nil {
+			break
+		}
+		w.clock.Add(time.Hour) // a renewal came before
+	}
+	<-r.ctx.Done()
+}
+
+// A worker that could not renew in time may claim its own job again: the run
+// before ends first.
+func TestClaimsItsOwnAgain(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.model = script{shell("if test -e once; then echo hello > hello.txt; else touch once; sleep 1000; fi"), shell("echo hello > hello.txt"), finish("grep hello hello.txt")}
+	o := w.options()
+	o.Renew, o.Lease = time.Hour/2, time.Hour
+	worker := w.start(o)
+	id := w.submit()
+	w.awaitEvent(id, glovebox.EventToolStarted)
+	w.clock.Add(2 * time.Hour)
+	j := w.awaitEnd(id)
+	if j.Status != glovebox.StatusComplete || j.Attempts != 2 {
+		t.Errorf("job is %s", mustJSON(j))
+	}
+	w.awaitNoSandbox(worker)
+}
+
+func TestSandboxDies(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.model = script{shell("echo hello > hello.txt"), shell("sleep 1000"), finish("grep hello hello.txt")}
+	worker := w.start(w.options())
+	id := w.submit()
+	j := w.await(id, "the second call", func(j *glovebox.Job) bool {
+		return j.Step == 2 && len(data[glovebox.ToolStarted](w, id, glovebox.EventToolStarted)) == 2
+	})
+	if err := w.driver.Destroy(w.ctx(), sandbox.ID(j.Sandbox.ID)); err != nil {
+		t.Fatal(err)
+	}
+	j = w.awaitEnd(id)
+	if j.Status != glovebox.StatusComplete || j.Sandbox.Lost != 1 {
+		t.Fatalf("job is %s", mustJSON(j))
+	}
+	if w.artifact(j)["hello.txt"] != "hello\n" {
+		t.Error("the workspace was not rebuilt")
+	}
+	ready := data[glovebox.SandboxReady](w, id, glovebox.EventSandboxReady)
+	if len(ready) != 2 || ready[1].How != "rebuilt" || ready[1].Commit == "" || ready[1].ID == ready[0].ID {
+		t.Errorf("sandbox ready: %v", ready)
+	}
+	w.awaitNoSandbox(worker)
+}
+
+func TestSandboxDiesTooOften(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	var turns script
+	for range 10 {
+		turns = append(turns, shell("sleep 1000"))
+	}
+	w.model = turns
+	worker := w.start(w.options())
+	id := w.submit()
+	for n := range maxLost + 1 {
+		j := w.await(id, "the next call", func(j *glovebox.Job) bool {
+			return len(data[glovebox.ToolStarted](w, id, glovebox.EventToolStarted)) == n+1
+		})
+		if err := w.driver.Destroy(w.ctx(), sandbox.ID(j.Sandbox.ID)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	j := w.awaitEnd(id)
+	if j.Status != glovebox.StatusError || j.Failure.Code != "sandbox" || j.Sandbox.Lost != maxLost+1 {
+		t.Errorf("job is %s", mustJSON(j))
+	}
+	w.awaitNoSandbox(worker)
+}
+
+func TestStartsFromArchive(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.model = script{finish("grep hello src/hello.txt")}
+	var buf bytes.Buffer
+	z := zip.NewWriter(&buf)
+	f, _ := z.Create("src/hello.txt")
+	f.Write([]byte("hello\n"))
+	z.Close()
+	put := func(c *glovebox.Created, data []byte) {
+		c.Files = &glovebox.Files{Blob: blob.JobPrefix(c.ID) + "input"}
+		if _, err := w.blobs.Put(t.Context(), c.Files.Blob, bytes.NewReader(data), 1<<20); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.start(w.options())
+	if j := w.awaitEnd(w.submit(func(c *glovebox.Created) { put(c, buf.Bytes()) })); j.Status != glovebox.StatusComplete {
+		t.Errorf("job is %s", mustJSON(j))
+	}
+	for _, bad := range []string{"", "not an archive", "PK\x03\x04 and then nonsense"} {
+		j := w.awaitEnd(w.submit(func(c *glovebox.Created) { put(c, []byte(bad)) }))
+		if j.Failure == nil || j.Failure.Code != "files" {
+			t.Errorf("%q: job is %s", bad, mustJSON(j))
+		}
+	}
+}
+
+func TestStartsFromGit(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.model = script{finish("test -d .")}
+	w.start(w.options())
+	for _, f := range []glovebox.Files{
+		{GitURL: "http://nowhere.invalid/x.git"}, {GitURL: "--upload-pack=touch /tmp/x"}, {GitURL: "http://x.invalid/x", GitRef: "-b"},
+	} {
+		j := w.awaitEnd(w.submit(func(c *glovebox.Created) { c.Files = &f }))
+		if j.Failure == nil || j.Failure.Code != "files" || j.Failure.Hint == "" {
+			t.Errorf("%v: job is %s", f, mustJSON(j))
+		}
+	}
+}
+
+// What crashes left is removed; what may still be needed is not.
+func TestSweep(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.model = script{finish("test -d .")}
+	running := w.submit()
+	if _, err := w.store.Claim(w.ctx(), "other", time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	ended := w.submit()
+	if err := w.store.SendSignal(w.ctx(), "", ended, glovebox.Signal{Cancel: true}); err != nil {
+		t.Fatal(err)
+	}
+	var keep sandbox.ID
+	for _, job := range []string{running, ended, glovebox.NewID()} {
+		id := sandbox.ID(glovebox.NewID())
+		if err := w.driver.Create(w.ctx(), sandbox.Spec{ID: id, Labels: map[string]string{jobLabel: job}}); err != nil {
+			t.Fatal(err)
+		}
+		if job == running {
+			keep = id
+		}
+	}
+	worker := New(w.options())
+	worker.sweep(w.ctx())
+	infos, err := w.driver.List(w.ctx())
+	if err != nil || len(infos) != 1 || infos[0].ID != keep {
+		t.Errorf("left: %v, %v", infos, err)
+	}
+}
+
+// The sandbox of a job that another process made and died over is not taken
+// for the job's, since nobody knows how far it got.
+func TestStrayIsRemoved(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.model = script{shell("ls"), finish("test -d .")}
+	id := w.submit()
+	if err := w.driver.Create(w.ctx(), sandbox.Spec{ID: sandbox.ID(glovebox.NewID()), Labels: map[string]string{jobLabel: id}}); err != nil {
+		t.Fatal(err)
+	}
+	worker := w.start(w.options())
+	w.awaitEnd(id)
+	w.awaitNoSandbox(worker)
+}
+
+func TestEgressIsRecorded(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	worker := New(w.options())
+	id := w.submit()
+	lease, err := w.store.Claim(w.ctx(), "w1", time.Hour)
+	if err != nil || lease == nil {
+		t.Fatal(err)
+	}
+	l := &life{}
+	l.work, l.kill = context.WithCancelCause(t.Context())
+	r := newRun(worker, l, *lease)
+	log := &egressLog{h: r.host}
+	var many []glovebox.EgressAttempted
+	for i := range maxEgressEvents + 500 {
+		many = append(many, glovebox.EgressAttempted{Host: "h", Port: 443, Allowed: i%2 == 0, Count: 2, BytesDown: 10})
+	}
+	log.flush(many)
+	log.close()
+	got := data[glovebox.EgressAttempted](w, id, glovebox.EventEgress)
+	var count, bytes int64
+	for _, a := range got {
+		count, bytes = count+a.Count, bytes+a.BytesDown
+	}
+	if len(got) != maxEgressEvents+2 || count != int64(2*len(many)) || bytes != int64(10*len(many)) {
+		t.Errorf("%d events stand for %d attempts and %d bytes", len(got), count, bytes)
+	}
+}
+
+// faultyStore fails where it is told to.
+type faultyStore struct {
+	store.Store
+	append func(events []glovebox.Event) error
+	renew  func() error
+}
+
+func (s *faultyStore) Append(ctx context.Context, l store.Lease, events []glovebox.Event, consume ...int64) (*glovebox.Job, error) {
+	if s.append != nil {
+		if err := s.append(events); err != nil {
+			return nil, err
+		}
+	}
+	return s.Store.Append(ctx, l, events, consume...)
+}
+
+func (s *faultyStore) Renew(ctx context.Context, l store.Lease, d time.Duration) error {
+	err := s.Store.Renew(ctx, l, d)
+	if s.renew != nil && err == nil {
+		return s.renew()
+	}
+	return err
+}
+
+// A disk that is full for a while: the job ends, with a cause that its user
+// understands, as soon as that can be written; the worker goes on.
+func TestDiskFull(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.model = script{shell("echo hello > hello.txt"), finish("test -d .")}
+	full := glovebox.Errorf(glovebox.CodeUnavailable, "the disk is full")
+	var mu sync.Mutex
+	failures := 0
+	s := &faultyStore{Store: w.store}
+	s.append = func(events []glovebox.Event) error {
+		mu.Lock()
+		defer mu.Unlock()
+		started := slices.ContainsFunc(events, func(e glovebox.Event) bool { return e.Type == glovebox.EventToolStarted })
+		if started && failures < storeTries {
+			failures++
+			return full
+		}
+		if events[len(events)-1].Type == glovebox.EventFinished && failures < storeTries+2 {
+			failures++
+			return full
+		}
+		return nil
+	}
+	o := w.options()
+	o.Store = s
+	worker := w.start(o)
+	j := w.awaitEnd(w.submit())
+	if j.Status != glovebox.StatusError || j.Failure.Code != "storage" || !strings.Contains(j.Failure.Message, "the disk is full") {
+		t.Errorf("job is %s", mustJSON(j))
+	}
+	if j := w.awaitEnd(w.submit()); j.Status != glovebox.StatusComplete {
+		t.Errorf("the next job is %s", mustJSON(j))
+	}
+	w.awaitNoSandbox(worker)
+}
+
+// brokenBlobs has no room.
+type brokenBlobs struct{ blob.Store }
+
+func (brokenBlobs) Put(_ context.Context, _ string, r io.Reader, _ int64) (blob.Info, error) {
+	r.Read(make([]byte, 10))
+	return blob.Info{}, &glovebox.Error{Code: glovebox.CodeInternal, Msg: "the disk is full", Hint: "free some space"}
+}
+
+func TestNoRoomForArtifact(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.model = script{finish("test -d .")}
+	o := w.options()
+	o.Blobs = brokenBlobs{w.blobs}
+	worker := w.start(o)
+	j := w.awaitEnd(w.submit())
+	if j.Failure == nil || !strings.Contains(j.Failure.Message, "the disk is full") || j.Failure.Hint != "free some space" {
+		t.Errorf("job is %s", mustJSON(j))
+	}
+	w.awaitNoSandbox(worker)
+}
+
+func TestPanicEndsTheJobAlone(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.model = script{finish("test -d .")}
+	o := w.options()
+	models := o.Models
+	panics := true
+	o.Models = func(ctx context.Context, name string) (llm.Model, llm.Info, error) {
+		if panics {
+			panics = false
+			panic("oh")
+		}
+		return models(ctx, name)
+	}
+	w.start(o)
+	if j := w.awaitEnd(w.submit()); j.Failure == nil || j.Failure.Code != "internal" {
+		t.Errorf("job is %s", mustJSON(j))
+	}
+	if j := w.awaitEnd(w.submit()); j.Status != glovebox.StatusComplete {
+		t.Errorf("the next job is %s", mustJSON(j))
+	}
+}
+
+func TestSaveAndLoad(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	worker := New(w.options())
+	h := newHost(&run{w: worker, o: &worker.o, lease: store.Lease{JobID: glovebox.NewID()}})
+	handle, err := h.Save(t.Context(), []byte("0123456789"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		offset, limit int64
+		want          string
+	}{{0, 100, "0123456789"}, {2, 3, "234"}, {9, 5, "9"}, {10, 5, ""}, {99, 5, ""}, {0, 0, ""}, {-1, 5, ""}} {
+		b, size, err := h.load(t.Context(), handle, c.offset, c.limit)
+		if err != nil || size != 10 || string(b) != c.want {
+			t.Errorf("%v: %q, %d, %v", c, b, size, err)
+		}
+	}
+	for _, bad := range []string{"", "out-", "out-x", "../../x", "out-" + glovebox.NewID(), handle + "/x"} {
+		if _, _, err := h.load(t.Context(), bad, 0, 1); glovebox.CodeOf(err) != glovebox.CodeNotFound {
+			t.Errorf("%q: %v", bad, err)
+		}
+	}
+	other := newHost(&run{w: worker, o: &worker.o, lease: store.Lease{JobID: glovebox.NewID()}})
+	if _, _, err := other.load(t.Context(), handle, 0, 1); glovebox.CodeOf(err) != glovebox.CodeNotFound {
+		t.Errorf("another job's output: %v", err)
+	}
+}
+
+// Start and Stop, in any order and from many goroutines.
+func TestStartStop(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.model = script{finish("test -d .")}
+	worker := New(w.options())
+	if err := worker.Stop(t.Context()); err != nil {
+		t.Errorf("stopping before the start: %v", err)
+	}
+	for range 20 {
+		if err := worker.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := worker.Start(t.Context()); err == nil {
+			t.Error("started twice")
+		}
+		var wg sync.WaitGroup
+		for range 4 {
+			wg.Go(func() { worker.Stop(context.Background()) })
+		}
+		wg.Wait()
+	}
+	var wg sync.WaitGroup
+	for i := range 8 {
+		wg.Go(func() {
+			for range 20 {
+				if i%2 == 0 {
+					worker.Start(context.Background())
+				} else {
+					worker.Stop(context.Background())
+				}
+			}
+		})
+	}
+	wg.Wait()
+	worker.Stop(context.Background())
+	cancelled, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := worker.Start(cancelled); !errors.Is(err, context.Canceled) {
+		t.Errorf("started with a context that has ended: %v", err)
+	}
+	ctx, end := context.WithCancel(t.Context())
+	if err := worker.Start(ctx); err != nil {
+		t.Fatal(err)
+	}
+	id := w.submit()
+	w.awaitEnd(id)
+	end()
+	if err := worker.Stop(t.Context()); err != nil || worker.Running() != 0 {
+		t.Errorf("%v, %d run", err, worker.Running())
+	}
+}
+
+func TestConcurrency(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.model = script{shell("echo hello > hello.txt"), finish("test -e hello.txt")}
+	o := w.options()
+	o.Concurrency = 3
+	worker := w.start(o)
+	var ids []string
+	for range 8 {
+		ids = append(ids, w.submit())
+	}
+	for _, id := range ids {
+		if j := w.awaitEnd(id); j.Status != glovebox.StatusComplete {
+			t.Errorf("job is %s", mustJSON(j))
+		}
+	}
+	w.awaitNoSandbox(worker)
+	left, err := filepath.Glob(filepath.Join(filepath.Dir(w.driver.Root("x")), "..", "*"))
+	if err != nil || len(left) != 0 {
+		t.Errorf("L7: left: %v, %v", left, err)
+	}
+}
