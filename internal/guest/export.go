@@ -6,6 +6,7 @@ import (
 	"io"
 	"io/fs"
 	"path"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -145,11 +146,9 @@ func (x *export) list(rel string) ([]Entry, error) {
 				x.skipped(rel, wire.CleanText(pe.Link, 300))
 				return nil, nil
 			}
-			key := e.Path
-			if e.Mode.IsDir() {
-				key += "/"
-			}
-			if key <= last || e.Size < 0 {
+			key := sortKey(e)
+			_, twice := slices.BinarySearchFunc(entries, e.Path, func(e Entry, name string) int { return strings.Compare(sortKey(e), name) })
+			if key <= last || e.Size < 0 || twice {
 				return nil, lie("%.200q after %.200q in the directory %.200q", key, last, rel)
 			}
 			last = key
@@ -160,6 +159,14 @@ func (x *export) list(rel string) ([]Entry, error) {
 		}
 	}
 	return entries, nil
+}
+
+// sortKey is what a name is sorted by, so that whole paths come in order.
+func sortKey(e Entry) string {
+	if e.Mode.IsDir() {
+		return e.Path + "/"
+	}
+	return e.Path
 }
 
 // files asks for some files of a directory and hands them over.

@@ -1,0 +1,566 @@
+package guest
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/yamux"
+	"go.uber.org/goleak"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/glovebox-dev/glovebox"
+	"github.com/glovebox-dev/glovebox/internal/guest/guestpb"
+	"github.com/glovebox-dev/glovebox/internal/guest/wire"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// liar is a guest that answers calls with answer, and streams with stream,
+// both as bytes, whatever was asked. The greeting it gets right.
+type liar struct {
+	answer func(path string) string
+	stream func(st *yamux.Stream, kind string)
+}
+
+// httpOK is an answer of Connect with the given body.
+func httpOK(body []byte) string {
+	return fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Type: application/proto\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
+}
+
+func (l liar) serve(t *testing.T, conn net.Conn) {
+	s, err := wire.NewGuest(conn)
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	defer s.Close()
+	for {
+		st, err := s.AcceptStream()
+		if err != nil {
+			return
+		}
+		go func() {
+			defer st.Close()
+			br := bufio.NewReader(st)
+			h, err := wire.ReadHeader(br)
+			if err != nil {
+				return
+			}
+			if h.Kind != wire.KindCall {
+				if l.stream != nil {
+					go io.Copy(io.Discard, br)
+					l.stream(st, h.Kind)
+				}
+				return
+			}
+			for {
+				line, err := br.ReadString('\n')
+				if err != nil {
+					return
+				}
+				path := strings.Fields(line)[1]
+				length := 0
+				for line != "\r\n" && err == nil {
+					if line, err = br.ReadString('\n'); err == nil {
+						_, _ = fmt.Sscanf(line, "Content-Length: %d", &length)
+					}
+				}
+				if _, err := io.CopyN(io.Discard, br, int64(length)); err != nil {
+					return
+				}
+				reply := ""
+				if strings.HasSuffix(path, "/Hello") {
+					b, _ := proto.Marshal(&guestpb.HelloReply{Version: wire.Version})
+					reply = httpOK(b)
+				} else if l.answer != nil {
+					reply = l.answer(path)
+				}
+				if _, err := io.WriteString(st, reply); err != nil {
+					return
+				}
+			}
+		}()
+	}
+}
+
+// dial returns a client of a lying guest.
+func (l liar) dial(t *testing.T, o Options) *Client {
+	t.Helper()
+	a, b := net.Pipe()
+	done := make(chan struct{})
+	go func() { defer close(done); l.serve(t, b) }()
+	c, err := NewClient(t.Context(), a, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		c.Close()
+		<-done
+	})
+	return c
+}
+
+// sendFrames writes what a handler was told to.
+func sendFrames(st *yamux.Stream, frames ...[]byte) {
+	for _, f := range frames {
+		if _, err := st.Write(f); err != nil {
+			return
+		}
+	}
+}
+
+func message(m proto.Message) []byte {
+	b, err := wire.AppendMessage(nil, wire.FrameMessage, m)
+	if err != nil {
+		panic(err)
+	}
+	return b
+}
+
+func data(s string) []byte { return wire.AppendFrame(nil, wire.FrameData, []byte(s)) }
+
+var end = wire.AppendFrame(nil, wire.FrameEnd, nil)
+
+// TestLyingAnswers gives answers of HTTP that are wrong in every way; each
+// must fail the call, soon, with CodeUnavailable, and leave the client usable.
+func TestLyingAnswers(t *testing.T) {
+	t.Parallel()
+	for name, answer := range map[string]string{
+		"not http":     "hello\r\n\r\n",
+		"nothing":      "",
+		"huge header":  "HTTP/1.1 200 OK\r\nX: " + strings.Repeat("x", 1<<20) + "\r\n\r\n",
+		"many headers": "HTTP/1.1 200 OK\r\n" + strings.Repeat("X: y\r\n", 1<<17) + "\r\n",
+		"huge body":    httpOK(make([]byte, maxReply+1)),
+		"not protobuf": httpOK([]byte("\xff\xff\xff\xff")),
+		"short body":   "HTTP/1.1 200 OK\r\nContent-Type: application/proto\r\nContent-Length: 1000000000000\r\n\r\n",
+		"redirect":     "HTTP/1.1 302 Found\r\nLocation: http://169.254.169.254/\r\nContent-Length: 0\r\n\r\n",
+		"other type":   "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 2\r\n\r\nhi",
+		"compressed":   "HTTP/1.1 200 OK\r\nContent-Type: application/proto\r\nContent-Encoding: gzip\r\nContent-Length: 2\r\n\r\nhi",
+		"upgrade":      "HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n",
+		"informs":      strings.Repeat("HTTP/1.1 103 Early Hints\r\n\r\n", 10_000),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := liar{answer: func(string) string { return answer }}.dial(t, Options{CallTimeout: 500 * time.Millisecond})
+			for range 2 {
+				if _, err := c.Stat(t.Context(), "x"); glovebox.CodeOf(err) != glovebox.CodeUnavailable {
+					t.Errorf("%v has the code %s", err, glovebox.CodeOf(err))
+				}
+			}
+			select {
+			case <-c.Done():
+				t.Error("the session ended")
+			default:
+			}
+		})
+	}
+}
+
+// TestLyingErrors checks what becomes of the text of an error.
+func TestLyingErrors(t *testing.T) {
+	t.Parallel()
+	body := `{"code":"not_found","message":"` + strings.Repeat(`\u001b[31mred\u0000`, 1000) + `"}`
+	c := liar{answer: func(string) string {
+		return fmt.Sprintf("HTTP/1.1 404 Not Found\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
+	}}.dial(t, Options{})
+	_, err := c.Stat(t.Context(), "x")
+	if glovebox.CodeOf(err) != glovebox.CodeNotFound || len(err.Error()) > 4096 || strings.ContainsAny(err.Error(), "\x00\x1b") {
+		t.Errorf("%.200q has the code %s", err, glovebox.CodeOf(err))
+	}
+}
+
+// TestLyingStreams gives answers on streams of frames that are wrong.
+func TestLyingStreams(t *testing.T) {
+	t.Parallel()
+	get := func(ctx context.Context, c *Client) error { _, _, err := c.ReadFile(ctx, "x", 0, 100); return err }
+	run := func(ctx context.Context, c *Client) error {
+		_, out, err := c.Run(ctx, Command{ID: "x", Args: []string{"true"}}, 1000)
+		if len(out) > 3000 {
+			return fmt.Errorf("%d bytes of output", len(out))
+		}
+		return err
+	}
+	output := func(ctx context.Context, c *Client) error {
+		return (&Process{c: c, id: "x"}).Output(ctx, 0, func(Output) error { return nil })
+	}
+	put := func(ctx context.Context, c *Client) error { return c.WriteFile(ctx, "x", make([]byte, 4<<20), 0) }
+	port := func(ctx context.Context, c *Client) error { _, err := c.DialPort(ctx, 80); return err }
+	check := func(ctx context.Context, c *Client) error {
+		_, err := c.Checkpoint(ctx, "", "m", io.Discard)
+		return err
+	}
+	gap := func(s string) []byte { return wire.AppendFrame(nil, wire.FrameGap, []byte(s)) }
+	for name, tc := range map[string]struct {
+		call   func(context.Context, *Client) error
+		frames [][]byte
+	}{
+		"get nothing":          {get, nil},
+		"get too much":         {get, [][]byte{message(&guestpb.GetReply{Size: 5}), data(strings.Repeat("x", 101)), end}},
+		"get without end":      {get, [][]byte{message(&guestpb.GetReply{Size: 5}), data("12345")}},
+		"get huge frame":       {get, [][]byte{{'M', 255, 255, 255, 255}}},
+		"get other frame":      {get, [][]byte{end}},
+		"get not protobuf":     {get, [][]byte{wire.AppendFrame(nil, wire.FrameMessage, []byte("\xff\xff"))}},
+		"get unknown frame":    {get, [][]byte{{'?', 0, 0, 0, 0}}},
+		"run endless output":   {run, slicesOf(data(strings.Repeat("x", 60_000)), 100)},
+		"run endless gaps":     {run, slicesOf(gap("\x00\x00\x00\x00\x00\x00\x00\x01"), 10_000)},
+		"run bad gap":          {run, [][]byte{gap("\xff\xff\xff\xff\xff\xff\xff\xff")}},
+		"run short gap":        {run, [][]byte{gap("x")}},
+		"output bad frame":     {output, [][]byte{message(&guestpb.GetReply{})}},
+		"output cut":           {output, [][]byte{data("x"), {'D', 0, 0}}},
+		"put early end":        {put, [][]byte{data("what?")}},
+		"port data":            {port, [][]byte{data("x")}},
+		"checkpoint bad name":  {check, [][]byte{message(&guestpb.CheckpointReply{Commit: "../../x"}), end}},
+		"checkpoint no end":    {check, [][]byte{message(&guestpb.CheckpointReply{Commit: strings.Repeat("a", 40)}), data("PACK")}},
+		"checkpoint other":     {check, [][]byte{message(&guestpb.CheckpointReply{Commit: strings.Repeat("a", 40)}), message(&guestpb.GetReply{})}},
+		"failure of odd bytes": {get, [][]byte{wire.AppendFrame(nil, wire.FrameFailure, []byte("\xff"))}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := liar{stream: func(st *yamux.Stream, _ string) { sendFrames(st, tc.frames...) }}.dial(t, Options{CallTimeout: 2 * time.Second})
+			if err := tc.call(t.Context(), c); glovebox.CodeOf(err) != glovebox.CodeUnavailable && glovebox.CodeOf(err) != glovebox.CodeTooLarge {
+				t.Errorf("%v has the code %q", err, glovebox.CodeOf(err))
+			}
+		})
+	}
+}
+
+func slicesOf(b []byte, n int) [][]byte {
+	all := make([][]byte, n)
+	for i := range all {
+		all[i] = b
+	}
+	return all
+}
+
+// TestStall checks that a guest that says nothing holds no call longer than
+// it may take.
+func TestStall(t *testing.T) {
+	t.Parallel()
+	stop := make(chan struct{})
+	c := liar{stream: func(*yamux.Stream, string) { <-stop }}.dial(t, Options{CallTimeout: 100 * time.Millisecond})
+	defer close(stop)
+	for name, call := range map[string]func(context.Context) error{
+		"stat":  func(ctx context.Context) error { _, err := c.Stat(ctx, "x"); return err },
+		"read":  func(ctx context.Context) error { _, _, err := c.ReadFile(ctx, "x", 0, 10); return err },
+		"write": func(ctx context.Context) error { return c.WriteFile(ctx, "x", make([]byte, 16<<20), 0) },
+		"port":  func(ctx context.Context) error { _, err := c.DialPort(ctx, 80); return err },
+		"run": func(ctx context.Context) error {
+			ctx, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
+			defer cancel()
+			_, _, err := c.Run(ctx, Command{ID: "x", Args: []string{"x"}}, 0)
+			return err
+		},
+		"wait": func(ctx context.Context) error {
+			ctx, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
+			defer cancel()
+			_, err := (&Process{c: c, id: "x"}).Wait(ctx, false)
+			return err
+		},
+		"export": func(ctx context.Context) error {
+			ctx, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
+			defer cancel()
+			return c.Export(ctx, "", nil, nil, nil)
+		},
+	} {
+		begin := time.Now()
+		err := call(t.Context())
+		if glovebox.CodeOf(err) != glovebox.CodeUnavailable || time.Since(begin) > killGrace+3*time.Second {
+			t.Errorf("%s: %v after %v", name, err, time.Since(begin))
+		}
+	}
+}
+
+// TestNoGuest checks peers that are no guest at all.
+func TestNoGuest(t *testing.T) {
+	t.Parallel()
+	for name, peer := range map[string]func(net.Conn){
+		"closes":    func(c net.Conn) { c.Close() },
+		"silent":    func(c net.Conn) { io.Copy(io.Discard, c) },
+		"babbles":   func(c net.Conn) { go io.Copy(io.Discard, c); c.Write(bytes.Repeat([]byte("SSH-2.0-x\r\n"), 1000)) },
+		"floods":    func(c net.Conn) { go io.Copy(io.Discard, c); io.Copy(c, pings{}) },
+		"goes away": func(c net.Conn) { go io.Copy(io.Discard, c); c.Write([]byte{0, 3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1}) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			a, b := net.Pipe()
+			done := make(chan struct{})
+			go func() { defer close(done); peer(b) }()
+			ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+			defer cancel()
+			if _, err := NewClient(ctx, a, Options{}); glovebox.CodeOf(err) != glovebox.CodeUnavailable {
+				t.Error(err)
+			}
+			b.Close()
+			<-done
+		})
+	}
+}
+
+// pings is an endless stream of pings.
+type pings struct{}
+
+func (pings) Read(p []byte) (int, error) {
+	return copy(p, bytes.Repeat([]byte{0, 2, 0, 1, 0, 0, 0, 0, 0, 0, 0, 1}, 1000)), nil
+}
+
+// TestVersion checks that another version is refused.
+func TestVersion(t *testing.T) {
+	t.Parallel()
+	a, b := net.Pipe()
+	s, err := wire.NewGuest(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	go func() {
+		st, err := s.AcceptStream()
+		if err != nil {
+			return
+		}
+		m, _ := proto.Marshal(&guestpb.HelloReply{Version: wire.Version + 1})
+		_, _ = io.WriteString(st, httpOK(m))
+	}()
+	if _, err := NewClient(t.Context(), a, Options{}); glovebox.CodeOf(err) != glovebox.CodeUnavailable || !strings.Contains(err.Error(), "version") {
+		t.Error(err)
+	}
+}
+
+// TestUnaskedStreams has the guest open streams that are no egress
+// connections, and more of those than it may.
+func TestUnaskedStreams(t *testing.T) {
+	t.Parallel()
+	a, b := net.Pipe()
+	s, err := wire.NewGuest(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	go (liar{}).answerOn(s)
+	got := make(chan struct{}, 1000)
+	release := make(chan struct{})
+	c, err := NewClient(t.Context(), a, Options{Egress: func(conn net.Conn) {
+		defer conn.Close()
+		got <- struct{}{}
+		<-release
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, bad := range []string{"hello\n", strings.Repeat("x", 1000), "glovebox/1 run\n"} {
+		st, err := s.OpenStream()
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = io.WriteString(st, bad)
+		if _, err := st.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
+			t.Errorf("%.20q: %v", bad, err)
+		}
+		st.Close()
+	}
+	refused := 0
+	for range maxEgress + 20 {
+		st, err := s.OpenStream()
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = st.Write(wire.Header{Kind: wire.KindEgress}.Append(nil))
+		_ = st.SetReadDeadline(time.Now().Add(20 * time.Millisecond))
+		if _, err := st.Read(make([]byte, 1)); errors.Is(err, io.EOF) {
+			refused++
+		}
+	}
+	if refused < 20 {
+		t.Errorf("%d connections were refused, want 20", refused)
+	}
+	for range maxEgress {
+		<-got
+	}
+	close(release)
+	c.Close()
+	s.Close()
+}
+
+// answerOn answers greetings on an existing session.
+func (l liar) answerOn(s *yamux.Session) {
+	for {
+		st, err := s.AcceptStream()
+		if err != nil {
+			return
+		}
+		m, _ := proto.Marshal(&guestpb.HelloReply{Version: wire.Version})
+		_, _ = io.WriteString(st, httpOK(m))
+	}
+}
+
+// exporter is a guest that answers an export with what a script says.
+type exporter map[string][][]byte // by request: "ls DIR" or "get DIR"
+
+func (x exporter) stream(st *yamux.Stream, br *wire.FrameReader) {
+	var root guestpb.ExportRoot
+	if br.ReadMessage(&root) != nil {
+		return
+	}
+	for {
+		var q guestpb.ExportRequest
+		if br.ReadMessage(&q) != nil {
+			return
+		}
+		key := "ls " + q.Dir
+		if len(q.Files) > 0 {
+			key = "get " + q.Dir
+		}
+		sendFrames(st, x[key]...)
+	}
+}
+
+func listing(more bool, entries ...*guestpb.Entry) []byte {
+	return message(&guestpb.EntryList{Entries: entries, More: more})
+}
+
+func file(name string, size int64) *guestpb.Entry {
+	return &guestpb.Entry{Path: name, Size: size, Mode: 0o644}
+}
+
+func dir(name string) *guestpb.Entry {
+	return &guestpb.Entry{Path: name, Mode: uint32(fs.ModeDir | 0o755)}
+}
+
+// TestLyingExport checks that no answer to an export brings a path of the
+// guest's own, a wrong size or a wrong order.
+func TestLyingExport(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		x       exporter
+		want    string // what is exported
+		skipped string
+		fails   bool
+	}{
+		"good":      {exporter{"ls ": {listing(true, file("a", 1)), listing(false, dir("b"))}, "get ": {message(file("a", 1)), data("x")}, "ls b": {listing(false, file("c", 0))}, "get b": {message(file("c", 0))}}, "a=x b/c=", "", false},
+		"traversal": {exporter{"ls ": {listing(false, file("../x", 1), file("/etc", 1), file("a/b", 1), file("z\n", 1))}}, "", "../x /etc a/b z\n", false},
+		"dots":      {exporter{"ls ": {listing(false, file("..", 1), file("z\\..\\x", 1))}}, "", ".. z\\..\\x", false},
+		"self":      {exporter{"ls ": {listing(false, dir("..")), listing(false)}}, "", "..", false},
+		"not utf-8": {exporter{"ls ": {wire.AppendFrame(nil, wire.FrameMessage, []byte("\x0a\x04\x0a\x02\xff\xfe"))}}, "", "", true},
+		"too long":  {exporter{"ls ": {listing(false, file(strings.Repeat("x", 256), 1))}}, "", strings.Repeat("x", 256), false},
+		"twice":     {exporter{"ls ": {listing(false, file("a", 1), file("a", 1))}}, "", "", true},
+		"backwards": {exporter{"ls ": {listing(false, file("b", 1), file("a", 1))}}, "", "", true},
+		"two kinds": {exporter{"ls ": {listing(false, file("a", 1), file("a-b", 1), dir("a"))}, "ls a": {listing(false)}, "get ": {message(file("a", 0)), message(file("a-b", 0))}}, "", "", true},
+		"negative":  {exporter{"ls ": {listing(false, file("a", -1))}}, "", "", true},
+		"endless":   {exporter{"ls ": {listing(true)}}, "", "", true},
+		"other":     {exporter{"ls ": {listing(false, file("a", 1))}, "get ": {message(file("b", 1)), data("x")}}, "", "", true},
+		"larger":    {exporter{"ls ": {listing(false, file("a", 1))}, "get ": {message(file("a", 2)), data("xx")}}, "", "", true},
+		"more":      {exporter{"ls ": {listing(false, file("a", 1))}, "get ": {message(file("a", 1)), data("xx")}}, "", "", true},
+		"shrank":    {exporter{"ls ": {listing(false, file("a", 2))}, "get ": {message(file("a", 2)), data("x"), end}}, "", "", true},
+		"gone":      {exporter{"ls ": {listing(false, file("a", 2))}, "get ": {message(&guestpb.Entry{Path: "a", Size: -1, Link: "gone"})}}, "", "a", false},
+		"link":      {exporter{"ls ": {listing(false, &guestpb.Entry{Path: "a", Mode: uint32(fs.ModeSymlink | 0o777)}, &guestpb.Entry{Path: "d", Mode: uint32(fs.ModeDevice)})}}, "", "a d", false},
+		"deep":      {exporter{}, "", "", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if name == "deep" {
+				d := ""
+				for range 300 {
+					tc.x["ls "+d] = [][]byte{listing(false, dir("d"))}
+					d = strings.TrimPrefix(d+"/d", "/")
+				}
+				tc.skipped, tc.fails = strings.Repeat("d/", 256)+"d", false
+			}
+			got, skipped, err := exportFrom(t, tc.x)
+			if tc.fails != (err != nil) || !tc.fails && (strings.Join(got, " ") != tc.want || strings.Join(skipped, " ") != tc.skipped) {
+				t.Errorf("exported %q, skipped %q, %v", got, skipped, err)
+			}
+			for _, p := range got {
+				if name, _, _ := strings.Cut(p, "="); !fs.ValidPath(name) {
+					t.Errorf("the path %q came out", name)
+				}
+			}
+		})
+	}
+}
+
+func exportFrom(t *testing.T, x exporter) (got, skipped []string, err error) {
+	t.Helper()
+	a, b := net.Pipe()
+	s, err := wire.NewGuest(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		st, err := s.AcceptStream() // the greeting
+		if err != nil {
+			return
+		}
+		m, _ := proto.Marshal(&guestpb.HelloReply{Version: wire.Version})
+		_, _ = io.WriteString(st, httpOK(m))
+		if st, err = s.AcceptStream(); err != nil {
+			return
+		}
+		br := bufio.NewReader(st)
+		if _, err := wire.ReadHeader(br); err == nil {
+			x.stream(st, wire.NewFrameReader(br))
+		}
+		st.Close()
+	}()
+	c, err := NewClient(t.Context(), a, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { c.Close(); s.Close(); <-done }()
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	err = c.Export(ctx, "", nil, func(f ExportFile) error {
+		b, err := io.ReadAll(f.Body)
+		if int64(len(b)) > f.Size {
+			t.Errorf("%d bytes of %d", len(b), f.Size)
+		}
+		if err == nil {
+			got = append(got, f.Path+"="+string(b))
+		}
+		return err
+	}, func(p, _ string) { skipped = append(skipped, p) })
+	return got, skipped, err
+}
+
+// FuzzExport feeds an export arbitrary bytes.
+func FuzzExport(f *testing.F) {
+	f.Add(append(listing(false, file("a", 1), dir("b")), append(message(file("a", 1)), data("x")...)...))
+	f.Add(listing(false, file("../x", 1)))
+	f.Add(listing(true, file("a", 1)))
+	f.Add([]byte{'M', 0, 0, 0, 0})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		s := &framed{ctx: context.Background(), op: "export", r: wire.NewFrameReader(bytes.NewReader(b)), w: wire.NewFrameWriter(io.Discard, wire.Header{})}
+		last := ""
+		x := &export{s: s, keep: func(string, fs.FileMode, int64) bool { return true }, skipped: func(string, string) {}, f: func(e ExportFile) error {
+			if !fs.ValidPath(e.Path) || e.Path <= last && e.Path != "" {
+				t.Errorf("the path %q after %q", e.Path, last)
+			}
+			last = e.Path
+			n, _ := io.Copy(io.Discard, e.Body)
+			if n > e.Size {
+				t.Errorf("%d bytes of %d", n, e.Size)
+			}
+			return nil
+		}}
+		_ = x.dir("", 0)
+	})
+}
+
+func FuzzCleanRelative(f *testing.F) {
+	for _, s := range []string{"a/b", "../a", "a//b", "/a", "a/", "", ".", "a/./b", "a\x00", "a\\b", "\xff", ".git/x"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		if cleanRelative(s) && (!fs.ValidPath(s) || s == "." || strings.ContainsAny(s, "\\\x00\n")) {
+			t.Errorf("%q counts as clean", s)
+		}
+	})
+}
