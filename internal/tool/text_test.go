@@ -223,3 +223,25 @@ func TestLiveFlood(t *testing.T) {
 		t.Errorf("%d bytes of 32 MiB were shown, the last %q", total, clip(last, 100))
 	}
 }
+
+func TestStable(t *testing.T) {
+	t.Parallel()
+	same := [][2]string{
+		{"x\n[exit 1 after 0.3 s]", "x\n[exit 1 after 12.4 s]"},
+		{"[still running after 1.0 s, in the background as sh-abcde: y]", "[still running after 1.1 s, in the background as sh-23456: y]"},
+		{"[whole output: read_output with handle \"jobs/a/1\"]", "[whole output: read_output with handle \"jobs/a/2\"]"},
+		{"Start at  13:22:01\n Duration  1.28s (setup 0ms)", "Start at  13:22:09\n Duration  881ms (setup 1ms)"},
+		{"after 2m3s", "after 2m14s"},
+		{"2026-11-20T13:22:25.829Z failed", "2026-11-20T13:23:25Z failed"},
+	}
+	for _, s := range same {
+		if Stable(s[0]) != Stable(s[1]) {
+			t.Errorf("%q and %q differ", Stable(s[0]), Stable(s[1]))
+		}
+	}
+	for _, s := range [][2]string{{"1 failed", "2 failed"}, {"exit 1", "exit 2"}, {"line 12", "line 13"}, {"port 3000s", "port x"}, {"error a.go:3:14", "error a.go:3:15"}} {
+		if Stable(s[0]) == Stable(s[1]) {
+			t.Errorf("%q and %q count as the same", s[0], s[1])
+		}
+	}
+}
