@@ -280,29 +280,6 @@ func listQuery(f store.JobFilter) (string, []any, error) {
 	return query + " ORDER BY j.num DESC LIMIT " + arg(f.Limit+1), args, nil
 }
 
-// QueuePosition implements [store.Jobs].
-func (s *Store) QueuePosition(ctx context.Context, id string) (int64, error) {
-	if err := ctx.Err(); err != nil {
-		return 0, s.failure("queue position", err)
-	}
-	var num, ahead int64
-	var status string
-	err := s.queryRow("SELECT num, status FROM jobs WHERE id = $1", []any{id}, &num, &status)
-	if errors.Is(err, sql.ErrNoRows) {
-		return 0, noJob(id)
-	}
-	if err != nil {
-		return 0, s.failure("queue position", err)
-	}
-	if glovebox.Status(status) != glovebox.StatusPending {
-		return 0, nil
-	}
-	err = s.queryRow(`SELECT (SELECT count(*) FROM jobs WHERE status = 'pending' AND num < $1)
-		+ (SELECT count(*) FROM jobs WHERE status = 'running' AND lease_until <= $2 AND num < $1)`,
-		[]any{num, s.now().UnixMilli()}, &ahead)
-	return ahead + 1, s.failure("queue position", err)
-}
-
 // CountJobs implements [store.Counter].
 func (s *Store) CountJobs(ctx context.Context) (map[glovebox.Status]int64, error) {
 	rows, err := s.read.QueryContext(ctx, "SELECT status, count(*) FROM jobs GROUP BY status")

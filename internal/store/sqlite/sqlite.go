@@ -79,6 +79,7 @@ type Store struct {
 	stmts sync.Map // query -> *sql.Stmt of read
 	cache *cache
 	hub   *hub
+	line  line
 	w     *writer
 }
 

@@ -26,6 +26,7 @@ type txn struct {
 	writes  int             // statements that changed something
 	staged  map[string]*row // states that become visible with the commit, by job id
 	deleted []string
+	moved   bool // a pending job is not any more, or one is again
 	wake    bool // something became claimable or a signal was sent
 }
 
@@ -37,6 +38,7 @@ type row struct {
 	worker     string
 	leaseUntil int64 // Unix milliseconds; 0 if nobody holds it
 	size       int64 // of the state as JSON, with the task
+	pending    bool  // when it was loaded
 }
 
 func (t *txn) exec(query string, args ...any) (sql.Result, error) {
@@ -59,16 +61,17 @@ func (t *txn) queryRow(query string, args []any, dst ...any) error {
 // load returns a job for changing: the row is the caller's own.
 func (t *txn) load(id string) (*row, error) {
 	r := &row{}
-	var tenant string
+	var status string
 	var seq int64
-	err := t.queryRow("SELECT num, tenant, seq, fence, worker, lease_until FROM jobs WHERE id = $1", []any{id},
-		&r.num, &tenant, &seq, &r.fence, &r.worker, &r.leaseUntil)
+	err := t.queryRow("SELECT num, status, seq, fence, worker, lease_until FROM jobs WHERE id = $1", []any{id},
+		&r.num, &status, &seq, &r.fence, &r.worker, &r.leaseUntil)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, noJob(id)
 	}
 	if err != nil {
 		return nil, err
 	}
+	r.pending = glovebox.Status(status) == glovebox.StatusPending
 	if st, ok := t.staged[id]; ok && st.num == r.num && st.job.Seq == seq {
 		r.job, r.size = copyJob(st.job), st.size
 		return r, nil
@@ -117,9 +120,9 @@ func (t *txn) save(r *row) error {
 	if r.job.Status != glovebox.StatusRunning {
 		r.worker, r.leaseUntil = "", 0
 	}
-	if r.job.Status == glovebox.StatusPending {
-		t.wake = true
-	}
+	pending := r.job.Status == glovebox.StatusPending
+	t.wake = t.wake || pending
+	t.moved = t.moved || pending != r.pending
 	_, err = t.exec("UPDATE jobs SET status = $2, seq = $3, fence = $4, worker = $5, lease_until = $6, state = $7 WHERE num = $1",
 		r.num, string(r.job.Status), r.job.Seq, r.fence, r.worker, r.leaseUntil, string(state))
 	t.stage(r, len(state))
@@ -141,6 +144,9 @@ func (t *txn) publish() {
 	for _, id := range t.deleted {
 		s.cache.drop(id)
 		s.hub.appended(id, 0)
+	}
+	if t.moved {
+		s.line.version.Add(1)
 	}
 	if t.wake {
 		s.hub.wake()
