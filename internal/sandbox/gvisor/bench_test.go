@@ -51,10 +51,7 @@ func BenchmarkFirstOutput(b *testing.B) {
 }
 
 func benchDriver(b *testing.B, l glovebox.Limits) {
-	d, err := New(Options{StateDir: b.TempDir(), DefaultImage: testImage()})
-	if err != nil {
-		b.Fatal(err)
-	}
+	d := testDriver(b)
 	if _, err := d.guest(); err != nil { // once for a binary, not for a sandbox
 		b.Fatal(err)
 	}
@@ -135,7 +132,7 @@ func benchBundle(b *testing.B, s *specs.Spec) string {
 func benchRunsc(b *testing.B) {
 	s := specOf("bench", 0)
 	s.Root.Path = b.TempDir()
-	s.Annotations["dev.gvisor.spec.rootfs.source"] = testImage()
+	s.Annotations["dev.gvisor.spec.rootfs.source"], _ = sandboxtest.Image()
 	s.Mounts = s.Mounts[:2]
 	dir := benchBundle(b, s)
 	exe, err := os.Executable()

@@ -46,6 +46,9 @@ func enterBoot() {
 	}
 	g.Close()
 
+	// When the machine runs out of memory, sandboxes go first.
+	_ = os.WriteFile("/proc/self/oom_score_adj", []byte("500"), 0)
+
 	// Stays open in any case: a lock on it is how Destroy knows that we, and
 	// what we started, are gone.
 	c := os.NewFile(uintptr(cause), "cause")

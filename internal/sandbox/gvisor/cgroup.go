@@ -153,11 +153,11 @@ func detectCgroups() func() cgroups {
 		if err != nil || c.version != 2 {
 			return c
 		}
-		own := c.parents[""]
-		if checkV2(own) != nil {
+		dir, err := placeV2(c)
+		if err != nil {
 			return cgroups{}
 		}
-		c, err = prepareV2(supervised(own))
+		c, err = prepareV2(dir)
 		if err != nil {
 			return cgroups{}
 		}
@@ -165,9 +165,24 @@ func detectCgroups() func() cgroups {
 	})
 }
 
+// placeV2 returns the cgroup in which those of sandboxes can be made: our
+// own, or, for root, else the one at the top, in which processes do no harm.
+func placeV2(c cgroups) (string, error) {
+	own, top := supervised(c.parents[""]), c.parents["top"]
+	err := checkV2(own)
+	if err == nil {
+		return own, nil
+	}
+	// Only the real top has no type.
+	if _, typed := os.Stat(filepath.Join(top, "cgroup.type")); os.Geteuid() == 0 && typed != nil && writable(top) && len(wantedV2(top)) > 0 {
+		return top, nil
+	}
+	return "", err
+}
+
 // currentCgroups finds our place in the machine's cgroups. For version 2 the
-// only parent, named "", is our own cgroup, and whether it can have children
-// is not yet known.
+// parents are our own cgroup, named "", and the one at the "top"; whether they
+// can have limited children is not yet known.
 func currentCgroups() (cgroups, error) {
 	mounts, err1 := os.ReadFile("/proc/self/mountinfo")
 	self, err2 := os.ReadFile("/proc/self/cgroup")
@@ -191,13 +206,13 @@ func findCgroups(mountinfo, self string) cgroups {
 		}
 	}
 	c := cgroups{parents: make(map[string]string)}
-	var v2 string
+	var v2, top string
 	for line := range strings.Lines(mountinfo) {
 		root, point, kind, options, ok := parseMount(line)
 		switch {
 		case !ok:
 		case kind == "cgroup2":
-			v2 = below(root, point, own[""])
+			v2, top = below(root, point, own[""]), point
 		case kind == "cgroup":
 			for _, ctrl := range []string{"memory", "cpu"} {
 				if slices.Contains(options, ctrl) {
@@ -212,7 +227,7 @@ func findCgroups(mountinfo, self string) cgroups {
 		return c
 	}
 	if v2 != "" {
-		return cgroups{version: 2, parents: map[string]string{"": v2}}
+		return cgroups{version: 2, parents: map[string]string{"": v2, "top": top}}
 	}
 	return cgroups{}
 }
@@ -268,8 +283,7 @@ func wantedV2(dir string) []string {
 
 // checkV2 tells why limited children can't be made below our own cgroup, as
 // far as can be told without trying.
-func checkV2(own string) error {
-	dir := supervised(own)
+func checkV2(dir string) error {
 	if !writable(dir) {
 		return fmt.Errorf("the cgroup %s is not delegated to this user", dir)
 	}

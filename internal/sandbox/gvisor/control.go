@@ -37,7 +37,8 @@ func connect(ctx context.Context, id sandbox.ID, dir string) (*controller, error
 	if err != nil {
 		return nil, fmt.Errorf("connect to the sentry: %w", err)
 	}
-	return &controller{id: id, conn: conn, stop: after(ctx, func() { conn.Close() })}, nil
+	// Not Close, which waits for the call that is under way.
+	return &controller{id: id, conn: conn, stop: after(ctx, func() { _ = conn.Socket.Shutdown() })}, nil
 }
 
 func (c *controller) close() {

@@ -127,7 +127,7 @@ func namespaceHint(setting func(name string) string) string {
 func probeCgroups() Finding {
 	c, err := currentCgroups()
 	if err == nil && c.version == 2 {
-		err = checkV2(c.parents[""])
+		_, err = placeV2(c)
 	}
 	if err == nil && c.version == 0 {
 		err = errors.New("no cgroup hierarchy can be written to")

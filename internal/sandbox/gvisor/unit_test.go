@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -65,8 +66,8 @@ func TestFindCgroups(t *testing.T) {
 	}{
 		{"v1", v1 + v2, "3:memory:/a/b\n2:cpu,cpuacct:/a\n0::/\n", 1, map[string]string{"memory": "memory/a/b", "cpu": "cpu,cpuacct/a"}},
 		{"v1, our cgroup not visible", v1, "3:memory:/other\n2:cpu,cpuacct:/a\n", 1, map[string]string{"cpu": "cpu,cpuacct/a"}},
-		{"v2", v2, "0::/user.slice\n", 2, map[string]string{"": "unified/user.slice"}},
-		{"v2 from a part", strings.Replace(v2, "0:27 / ", "0:27 /x ", 1), "0::/x/user.slice\n", 2, map[string]string{"": "unified/user.slice"}},
+		{"v2", v2, "0::/user.slice\n", 2, map[string]string{"": "unified/user.slice", "top": "unified"}},
+		{"v2 from a part", strings.Replace(v2, "0:27 / ", "0:27 /x ", 1), "0::/x/user.slice\n", 2, map[string]string{"": "unified/user.slice", "top": "unified"}},
 		{"none", "1 1 0:1 / / rw - ext4 /dev/vda rw\n", "0::/\n", 0, nil},
 		{"malformed", "x\n - \n\n", "x\n::\n", 0, nil},
 	} {
@@ -133,7 +134,7 @@ func TestNamespaceHint(t *testing.T) {
 
 func TestProbe(t *testing.T) {
 	t.Parallel()
-	for _, f := range Probe(context.Background(), Options{DefaultImage: testImage()}) {
+	for _, f := range Probe(context.Background(), testOptions("")) {
 		t.Logf("%-16s %-8s %s %s", f.Name, f.Verdict, f.Detail, f.Hint)
 		if f.Verdict == Missing && f.Name != "image" {
 			t.Errorf("%s is missing: %s", f.Name, f.Detail)
@@ -143,3 +144,20 @@ func TestProbe(t *testing.T) {
 		}
 	}
 }
+
+// procStatus reads /proc/PID/status.
+func procStatus(t *testing.T, pid int) map[string]string {
+	t.Helper()
+	b, err := os.ReadFile("/proc/" + itoa(pid) + "/status")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := make(map[string]string)
+	for line := range strings.Lines(string(b)) {
+		k, v, _ := strings.Cut(line, ":")
+		m[k] = strings.TrimSpace(v)
+	}
+	return m
+}
+
+func itoa(n int) string { return strconv.Itoa(n) }

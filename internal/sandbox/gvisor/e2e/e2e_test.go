@@ -17,12 +17,10 @@ import (
 	"github.com/glovebox-dev/glovebox/internal/guest/guestd"
 	"github.com/glovebox-dev/glovebox/internal/sandbox"
 	"github.com/glovebox-dev/glovebox/internal/sandbox/gvisor"
+	"github.com/glovebox-dev/glovebox/internal/sandbox/sandboxtest"
 )
 
-const (
-	imageEnv = "GLOVEBOX_TEST_IMAGE"
-	childEnv = "GLOVEBOX_E2E_CHILD"
-)
+const childEnv = "GLOVEBOX_E2E_CHILD"
 
 func TestMain(m *testing.M) {
 	gvisor.Intercept()
@@ -36,22 +34,35 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
-	goleak.VerifyTestMain(m)
+	_, cleanup, err := sandboxtest.PlainBinary()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+		cleanup()
+		os.Exit(code)
+	}))
 }
 
 // open returns a driver, or skips the test where there is no image.
 func open(t testing.TB, dir string) *gvisor.Driver {
 	t.Helper()
-	image := os.Getenv(imageEnv)
-	if _, err := os.Stat(image); err != nil {
-		t.Skipf("no image at %q: make one with 'glovebox image build' and name it in %s", image, imageEnv)
+	image, why := sandboxtest.Image()
+	if why != "" {
+		t.Skip(why)
 	}
-	d, err := gvisor.New(gvisor.Options{StateDir: dir, DefaultImage: image})
+	d, err := gvisor.New(options(dir, image))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { d.Close() })
 	return d
+}
+
+func options(dir, image string) gvisor.Options {
+	plain, _, _ := sandboxtest.PlainBinary()
+	return gvisor.Options{StateDir: dir, DefaultImage: image, Runsc: plain, GuestBinary: plain}
 }
 
 func create(t testing.TB, d *gvisor.Driver) sandbox.ID {
@@ -130,7 +141,7 @@ func child(v string) error {
 	if err := json.Unmarshal([]byte(v), &k); err != nil {
 		return err
 	}
-	d, err := gvisor.New(gvisor.Options{StateDir: k.Dir})
+	d, err := gvisor.New(options(k.Dir, ""))
 	if err != nil {
 		return err
 	}
