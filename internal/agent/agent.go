@@ -90,7 +90,7 @@ type Options struct {
 	Prove func(ctx context.Context, g *guest.Client, command string) (glovebox.Proof, error)
 
 	Jitter func() float64 // from [0,1), for the wait before a retry; nil: random
-	Log    *slog.Logger   // nil: none
+	Log    *slog.Logger   // names the job already; nil: none
 }
 
 // Outcome is how a job ended. The caller records it.

@@ -19,7 +19,7 @@ func (r *run) ask(ctx context.Context) error {
 	if err := r.checkpoint(ctx); err != nil {
 		return err
 	}
-	if f := r.at.verdict(r.job.Model); f != nil {
+	if f := r.at.verdict(r.named); f != nil {
 		return fail(*f)
 	}
 	if err := r.makeRoom(ctx); err != nil {
@@ -37,7 +37,7 @@ func (r *run) ask(ctx context.Context) error {
 	req := r.memory.Request(p.maxOutput)
 	req.Step, req.Attempt = r.job.Step, r.at.attempts+1
 	begin := append(r.phase(glovebox.PhaseWorking), event(glovebox.EventModelRequested, glovebox.ModelRequested{
-		Step: r.job.Step + 1, Attempt: req.Attempt, Model: r.job.Model, RequestSHA: r.memory.Digest(req),
+		Step: r.job.Step + 1, Attempt: req.Attempt, Model: r.named, RequestSHA: r.memory.Digest(req),
 		MaxTokens: p.tokens, MaxMicros: p.micros, MaxOutput: p.maxOutput,
 	}))
 	if err := r.append(ctx, begin); err != nil {
@@ -55,7 +55,7 @@ func (r *run) stream(ctx context.Context, req *llm.Request, input int64) error {
 		start   = time.Now()
 	)
 	why, panicked, end := r.during(ctx, action{yield: errInterrupted}, func(ctx context.Context) {
-		ctx, end := r.span(ctx, "model.call", attribute.String("model", r.job.Model), attribute.Int64("step", req.Step+1), attribute.Int64("attempt", req.Attempt))
+		ctx, end := r.span(ctx, "model.call", attribute.String("model", r.named), attribute.Int64("step", req.Step+1), attribute.Int64("attempt", req.Attempt))
 		defer func() { end(failed) }()
 		full, err := r.withImages(ctx, req)
 		if err != nil {
@@ -77,7 +77,7 @@ func (r *run) stream(ctx context.Context, req *llm.Request, input int64) error {
 	var record glovebox.Event
 	var wait time.Duration
 	if failed == nil {
-		r.Log.Debug("model answered", "job", r.job.ID, "step", req.Step+1, "tokens", resp.Usage.Tokens(), "ms", time.Since(start).Milliseconds())
+		r.Log.Debug("model answered", "step", req.Step+1, "tokens", resp.Usage.Tokens(), "ms", time.Since(start).Milliseconds())
 		record = event(glovebox.EventModelAnswered, glovebox.ModelAnswered{
 			Message: tidy(resp.Message), StopReason: string(resp.StopReason), Usage: called(resp.Usage),
 			DurationMS: time.Since(start).Milliseconds(), FirstMS: resp.First.Milliseconds(),
@@ -88,7 +88,7 @@ func (r *run) stream(ctx context.Context, req *llm.Request, input int64) error {
 			f.Usage = r.guessUsage(input, min(written.Load()/3+1, req.MaxOutput))
 		}
 		wait = time.Duration(f.WaitMS) * time.Millisecond
-		r.Log.Warn("model failed", "job", r.job.ID, "step", req.Step+1, "attempt", req.Attempt, "kind", f.Kind, "error", f.Message, "retry", f.Retry, "wait", wait)
+		r.Log.Warn("model failed", "step", req.Step+1, "attempt", req.Attempt, "kind", f.Kind, "error", f.Message, "retry", f.Retry, "wait", wait)
 		record = event(glovebox.EventModelFailed, f)
 	}
 	if end != nil && !isEnd(end) {

@@ -209,7 +209,7 @@ func (p *position) onFinished(f glovebox.ToolFinished) {
 			continue
 		}
 		if !interrupted(f) {
-			p.repeats.add(repeatKeys(c.Block, f))
+			p.repeats.add(repeatKeyOf(c.Block, f))
 		}
 		p.calls = append(p.calls[:i:i], p.calls[i+1:]...)
 		return

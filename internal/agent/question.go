@@ -52,7 +52,7 @@ const idleAnswers = 3
 
 // nudge tells the model that an answer without a call does nothing.
 func (r *run) nudge(ctx context.Context) error {
-	if f := r.at.verdict(r.job.Model); f != nil {
+	if f := r.at.verdict(r.named); f != nil {
 		return fail(*f)
 	}
 	return r.append(ctx, []glovebox.Event{event(glovebox.EventNotice, glovebox.Notice{Text: nudgeText(r.at)})})

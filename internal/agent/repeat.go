@@ -33,9 +33,9 @@ type repeatKey struct {
 	hash uint64
 }
 
-// repeatKeys returns the key of a call and its result. Input counts as the
+// repeatKeyOf returns the key of a call and its result. Input counts as the
 // value that it stands for, however it is written.
-func repeatKeys(call glovebox.Block, f glovebox.ToolFinished) repeatKey {
+func repeatKeyOf(call glovebox.Block, f glovebox.ToolFinished) repeatKey {
 	h := sha256.New()
 	enc := json.NewEncoder(h) // each value ends with a newline
 	enc.Encode(call.Name)

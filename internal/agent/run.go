@@ -23,8 +23,10 @@ const pageSize = 500
 // run is one Run. It belongs to one goroutine.
 type run struct {
 	Options
-	job   *glovebox.Job
+	id    string // of the job
+	named string // its model, as the job names it
 	tools map[string]*tool.Tool
+	job   *glovebox.Job // the newest state that is known; only for the goroutine of Run
 
 	// Readings of the log, up to event at.seq.
 	at     position
@@ -57,7 +59,7 @@ func newRun(ctx context.Context, o Options) (*run, error) {
 	if o.Prove == nil {
 		o.Prove = prove
 	}
-	r := &run{Options: o, job: o.Job, tools: make(map[string]*tool.Tool, len(o.Tools))}
+	r := &run{Options: o, id: o.Job.ID, named: o.Job.Model, job: o.Job, tools: make(map[string]*tool.Tool, len(o.Tools))}
 	specs := make([]llm.ToolSpec, 0, len(o.Tools))
 	for i := range o.Tools {
 		t := &o.Tools[i]

@@ -80,7 +80,7 @@ func (r *run) during(ctx context.Context, a action, f func(context.Context)) (wh
 	go func() {
 		defer func() {
 			if v := recover(); v != nil {
-				r.Log.Error("panic in an action of a job", "job", r.job.ID, "panic", v, "stack", string(debug.Stack()))
+				r.Log.Error("panic in an action of a job", "panic", v, "stack", string(debug.Stack()))
 				done <- glovebox.Errorf(glovebox.CodeInternal, "panic: %s", fmt.Sprint(v))
 			}
 			close(done)

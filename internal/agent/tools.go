@@ -148,7 +148,7 @@ func (r *run) finish(ctx context.Context, c pendingCall, f glovebox.ToolFinished
 		}
 	}
 	events = append(events, event(glovebox.EventToolFinished, f))
-	if !interrupted(f) && r.at.repeats.count(repeatKeys(c.Block, f)) == repeatsNoticed {
+	if !interrupted(f) && r.at.repeats.count(repeatKeyOf(c.Block, f)) == repeatsNoticed {
 		after = append(after, event(glovebox.EventNotice, glovebox.Notice{Text: fmt.Sprintf(
 			"You have called %s %d times with the same input and got the same result, with nothing new in between. Repeating it will not change it. Find out why, and take another way; after %d more times the job is stopped.",
 			bounded(c.Name, 100), repeatsNoticed, repeatsStopped-repeatsNoticed)}))
@@ -226,7 +226,7 @@ func (r *run) checkpoint(ctx context.Context) error {
 		return err
 	}
 	r.unsavedSteps++
-	r.Log.Warn("checkpoint failed", "job", r.job.ID, "error", failed)
+	r.Log.Warn("checkpoint failed", "error", failed)
 	if r.unsavedSteps < checkpointTries {
 		return nil
 	}

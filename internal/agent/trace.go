@@ -14,7 +14,7 @@ var tracer = otel.Tracer("github.com/glovebox-dev/glovebox/internal/agent")
 // hold what a model, a tool or a user said.
 func (r *run) span(ctx context.Context, name string, attrs ...attribute.KeyValue) (context.Context, func(error, ...attribute.KeyValue)) {
 	ctx, s := tracer.Start(ctx, name)
-	s.SetAttributes(attribute.String("job.id", r.job.ID))
+	s.SetAttributes(attribute.String("job.id", r.id))
 	s.SetAttributes(attrs...)
 	return ctx, func(err error, attrs ...attribute.KeyValue) {
 		s.SetAttributes(attrs...)
