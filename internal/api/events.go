@@ -19,29 +19,59 @@ const (
 
 // events answers with a page of events, or, to who accepts
 // text/event-stream, with all of them as they come.
+//
+// A reader of a stream waits on the stack of the functions from here to
+// follow, a thousand readers on a thousand of them. So each does little and
+// leaves the rest to functions that have returned by then.
 func (a *API) events(w *response, r *http.Request, c caller) error {
+	s, err := a.subscribe(w, r, c)
+	if err != nil || s == nil {
+		return err
+	}
+	defer s.close()
+	return a.follow(r.Context(), s)
+}
+
+// subscribe answers with a page and returns nil, or begins a stream.
+func (a *API) subscribe(w *response, r *http.Request, c caller) (*sender, error) {
 	j, err := a.job(r.Context(), r, c)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	stream := strings.Contains(r.Header.Get("Accept"), "text/event-stream")
 	after, err := intParam(r, "after", 0, 0, 1<<62)
 	if err != nil {
-		return err
-	}
-	if id := r.Header.Get("Last-Event-ID"); stream && id != "" {
-		if after, err = parseInt("Last-Event-ID", id, 0, 1<<62); err != nil {
-			return err
-		}
+		return nil, err
 	}
 	limit, err := intParam(r, "limit", defaultEvents, 1, maxEvents)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if stream {
-		return a.stream(w, r, j, after)
+	if !strings.Contains(r.Header.Get("Accept"), eventsType) {
+		return nil, a.eventPage(w, r, j, after, int(limit))
 	}
-	events, err := a.o.Store.Events(r.Context(), j.ID, after, int(limit)+1)
+	if id := r.Header.Get("Last-Event-ID"); id != "" {
+		if after, err = parseInt("Last-Event-ID", id, 0, 1<<62); err != nil {
+			return nil, err
+		}
+	}
+	h := w.Header()
+	h.Set("Content-Type", eventsType)
+	h.Set("X-Accel-Buffering", "no")
+	if r.Method == http.MethodHead {
+		w.WriteHeader(http.StatusOK)
+		return nil, nil
+	}
+	if n := a.metrics.streams.Add(1); n > maxStreams {
+		a.metrics.streams.Add(-1)
+		return nil, &glovebox.Error{Code: glovebox.CodeUnavailable, Msg: "too many event streams are open", Hint: "try again later, or read pages: the same address without Accept: text/event-stream"}
+	}
+	s := &sender{w: w, api: a, feed: a.feeds.open(j), pos: after, beat: time.NewTimer(a.o.Heartbeat)}
+	s.liveNext = s.feed.view(-1).liveNext
+	return s, nil
+}
+
+func (a *API) eventPage(w *response, r *http.Request, j *glovebox.Job, after int64, limit int) error {
+	events, err := a.o.Store.Events(r.Context(), j.ID, after, limit+1)
 	if err != nil {
 		return err
 	}
@@ -49,7 +79,7 @@ func (a *API) events(w *response, r *http.Request, c caller) error {
 	size := 0
 	for _, e := range events {
 		size += len(e.Data)
-		if len(page.Events) == int(limit) || (size > maxEventBytes && len(page.Events) > 0) {
+		if len(page.Events) == limit || (size > maxEventBytes && len(page.Events) > 0) {
 			page.More = true
 			break
 		}
@@ -59,60 +89,50 @@ func (a *API) events(w *response, r *http.Request, c caller) error {
 	return writeJSON(w, http.StatusOK, page)
 }
 
-// stream sends the events after a number, then new ones as they come, then,
-// after the last event of a terminal job, one named "end". Pieces of answers
-// and of outputs go in between, without a number.
-func (a *API) stream(w *response, r *http.Request, j *glovebox.Job, after int64) error {
-	if n := a.metrics.streams.Add(1); n > maxStreams {
-		a.metrics.streams.Add(-1)
-		return &glovebox.Error{Code: glovebox.CodeUnavailable, Msg: "too many event streams are open", Hint: "try again later, or read pages: the same address without Accept: text/event-stream"}
-	}
-	defer a.metrics.streams.Add(-1)
-	f := a.feeds.open(j)
-	defer f.close()
-
-	w.Header().Set("Content-Type", "text/event-stream")
-	w.Header().Set("X-Accel-Buffering", "no")
-	w.WriteHeader(http.StatusOK)
-	if r.Method == http.MethodHead {
-		return nil
-	}
-	s := &sender{w: w, pos: after, liveNext: f.view(-1).liveNext}
+// follow sends the events after the reader's place, then new ones as they
+// come, then, after the last event of a terminal job, one named "end". Pieces
+// of answers and of outputs go in between, without a number.
+func (a *API) follow(ctx context.Context, s *sender) error {
 	s.write([]byte("retry: 1000\n\n"))
-	beat := time.NewTimer(a.o.Heartbeat)
-	defer beat.Stop()
 	for {
-		v := f.view(s.liveNext)
-		if err := a.send(r.Context(), j.ID, s, v); err != nil {
-			return err
-		}
-		if v.terminal && s.pos >= v.last {
-			s.write([]byte("event: end\ndata: {}\n\n"))
-			return s.flush()
-		}
-		if err := s.flush(); err != nil {
+		ended, err := s.advance(ctx)
+		if err != nil || ended {
 			return err
 		}
 		select {
-		case <-v.changed:
-		case <-beat.C:
+		case <-s.changed:
+		case <-s.beat.C:
 			s.write([]byte(": still here\n\n"))
 		case <-a.drain:
 			return nil
-		case <-r.Context().Done():
+		case <-ctx.Done():
 			return nil
 		}
-		beat.Reset(a.o.Heartbeat)
 	}
+}
+
+// advance sends what there is and says whether it was the end.
+func (s *sender) advance(ctx context.Context) (ended bool, err error) {
+	v := s.feed.view(s.liveNext)
+	s.changed = v.changed
+	if err := s.send(ctx, v); err != nil {
+		return false, err
+	}
+	if v.terminal && s.pos >= v.last {
+		s.write([]byte("event: end\ndata: {}\n\n"))
+		ended = true
+	}
+	s.beat.Reset(s.api.o.Heartbeat)
+	return ended, s.flush()
 }
 
 // send sends what v has and the reader does not. A live piece goes out after
 // the events that it came after. One that is in the middle of a block is left
 // out: that reader is behind, and the log has what came of it.
-func (a *API) send(ctx context.Context, jobID string, s *sender, v view) error {
+func (s *sender) send(ctx context.Context, v view) error {
 	for s.pos < v.last {
 		v.live = s.live(v.live)
-		b, err := a.feeds.block(ctx, jobID, s.pos)
+		b, err := s.api.feeds.block(ctx, s.feed.jobID, s.pos)
 		if err != nil {
 			return err
 		}
@@ -133,9 +153,19 @@ func (a *API) send(ctx context.Context, jobID string, s *sender, v view) error {
 // sender is the place of one reader.
 type sender struct {
 	w        *response
-	pos      int64 // number of the last event sent
-	liveNext int64 // number of the next live piece
+	api      *API
+	feed     *feed
+	beat     *time.Timer     // runs out when a heartbeat is due
+	changed  <-chan struct{} // of the newest view
+	pos      int64           // number of the last event sent
+	liveNext int64           // number of the next live piece
 	err      error
+}
+
+func (s *sender) close() {
+	s.beat.Stop()
+	s.feed.close()
+	s.api.metrics.streams.Add(-1)
 }
 
 func (s *sender) write(b []byte) {

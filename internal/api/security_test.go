@@ -145,7 +145,8 @@ func TestEveryRoute(t *testing.T) {
 // that are in use from there go on working.
 func TestWrongTokens(t *testing.T) {
 	t.Parallel()
-	e := newEnv(t, func(o *Options) { o.RequireTokens = true })
+	now := time.Now() // stands still: tries come back with time
+	e := newEnv(t, func(o *Options) { o.RequireTokens, o.Now = true, func() time.Time { return now } })
 	good := e.token("alice", "read")
 	e.do("GET", "/jobs", "", "Authorization", good)
 	var last reply
