@@ -42,3 +42,9 @@ func lastLines(s string, n int) (last []string, before int) {
 	}
 	return last, before
 }
+
+// Clean makes foreign text safe for a terminal, keeping its lines.
+func Clean(s string) string { return clean(s) }
+
+// Line makes foreign text one line that is safe for a terminal.
+func Line(s string) string { return oneLine(s) }

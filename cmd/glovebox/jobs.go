@@ -1,0 +1,327 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/glovebox-dev/glovebox"
+	"github.com/glovebox-dev/glovebox/client"
+)
+
+// jobsCmd sees and steers the jobs of a server.
+type jobsCmd struct {
+	List     listCmd     `cmd:"" help:"List jobs, newest first."`
+	Show     showCmd     `cmd:"" help:"Show the state of a job."`
+	Logs     logsCmd     `cmd:"" help:"Show what happened to a job; -f goes on as it happens."`
+	Cancel   cancelCmd   `cmd:"" help:"End a job."`
+	Say      sayCmd      `cmd:"" help:"Say something to a running job, or answer its question."`
+	Download downloadCmd `cmd:"" help:"Fetch the finished project as a zip."`
+	Limits   limitsCmd   `cmd:"" help:"Raise limits; a job that stopped at one goes on."`
+	Delete   deleteCmd   `cmd:"" help:"Remove a job that has ended, and all that belongs to it."`
+}
+
+// remote says which server to talk to. The token is not a flag: command lines
+// can be read by every user of a machine.
+type remote struct {
+	Server string `placeholder:"URL" help:"The server (default: $$GLOVEBOX_URL, else http://127.0.0.1:8000). The access token is taken from $$GLOVEBOX_TOKEN."`
+}
+
+func (r remote) url(a *app) string { return cmp.Or(r.Server, a.getenv("GLOVEBOX_URL")) }
+
+func (r remote) client(a *app) (*client.Client, error) {
+	return client.New(cmp.Or(r.url(a), client.DefaultURL), client.WithToken(a.getenv("GLOVEBOX_TOKEN")), client.WithUserAgent("glovebox/"+version))
+}
+
+// with calls f with a client, until it returns or the user interrupts.
+func (r remote) with(a *app, f func(ctx context.Context, c *client.Client) error) error {
+	c, err := r.client(a)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	ctx, stop := interruptible()
+	defer stop()
+	return f(ctx, c)
+}
+
+// one is a command about one job.
+type one struct {
+	remote
+	ID string `arg:"" help:"Id of the job."`
+}
+
+// with checks the id before it calls f.
+func (o one) with(a *app, f func(ctx context.Context, c *client.Client) error) error {
+	if !glovebox.ValidID(o.ID) {
+		return glovebox.Invalid("id", "ids are listed by: glovebox jobs list", "%q is not the id of a job", o.ID)
+	}
+	return o.remote.with(a, f)
+}
+
+type listCmd struct {
+	remote
+	Status []string `enum:"pending,running,complete,error,cancelled" help:"Only jobs with this status; may be repeated."`
+	Query  string   `placeholder:"WORDS" help:"Only jobs whose task contains these words."`
+	Limit  int      `default:"20" help:"How many at most; 0 for all."`
+	JSON   bool     `name:"json" help:"One job a line, as JSON."`
+}
+
+// Run lists jobs.
+func (c *listCmd) Run(a *app) error {
+	if c.Limit < 0 {
+		return glovebox.Invalid("limit", "give a number from 0 on", "%d is less than nothing", c.Limit)
+	}
+	return c.with(a, func(ctx context.Context, cl *client.Client) error {
+		f := client.Filter{Query: c.Query, Limit: min(c.Limit, 100)}
+		for _, s := range c.Status {
+			f.Status = append(f.Status, glovebox.Status(s))
+		}
+		var out bytes.Buffer
+		w := tabwriter.NewWriter(&out, 0, 0, 2, ' ', 0)
+		fmt.Fprintln(w, "ID\tSTATUS\tAGE\tSTEPS\tCOST\tTASK")
+		n := 0
+		for j, err := range cl.Jobs(ctx, f) {
+			if err != nil {
+				return err
+			}
+			if c.JSON {
+				if err := a.printJSON(j); err != nil {
+					return err
+				}
+			}
+			fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\t%s\n", j.JobID, j.Status, age(time.Since(j.CreatedAt)), j.Step, dollars(j.Usage.CostMicros), shorten(line(j.Task), 60))
+			if n++; n == c.Limit {
+				break
+			}
+		}
+		if c.JSON {
+			return nil
+		}
+		w.Flush()
+		_, err := out.WriteTo(a.stdout)
+		return err
+	})
+}
+
+type showCmd struct {
+	one
+	JSON bool `name:"json" help:"As JSON."`
+}
+
+// Run shows a job.
+func (c *showCmd) Run(a *app) error {
+	return c.with(a, func(ctx context.Context, cl *client.Client) error {
+		j, err := cl.Status(ctx, c.ID)
+		if err != nil {
+			return err
+		}
+		if c.JSON {
+			return a.printJSON(j)
+		}
+		_, err = fmt.Fprint(a.stdout, describe(j))
+		return err
+	})
+}
+
+// describe says in words what a job is and how it stands.
+func describe(j *glovebox.JobView) string {
+	var b strings.Builder
+	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	row := func(name, format string, args ...any) {
+		fmt.Fprintf(w, "%s\t%s\n", name, line(fmt.Sprintf(format, args...)))
+	}
+	row("job", "%s", j.JobID)
+	row("task", "%s", shorten(line(j.Task), 200))
+	if j.Status.Terminal() {
+		row("status", "%s", j.Status)
+	} else {
+		row("status", "%s (%s for %s)", j.Status, j.Phase, age(time.Since(j.PhaseSince)))
+	}
+	if j.QueuePosition > 0 {
+		row("in the queue", "%d", j.QueuePosition)
+	}
+	row("model", "%s", j.Model)
+	row("steps", "%d of %d", j.Step, j.Limits.Steps)
+	row("tokens", "%d of %d", j.Usage.Tokens, j.Limits.Tokens)
+	row("cost", "%s", dollars(j.Usage.CostMicros))
+	if s := j.Sandbox; s != nil {
+		row("sandbox", "%s (%s)", s.ID, s.Driver)
+	}
+	if j.Question != "" {
+		row("asks", "%s", j.Question)
+	}
+	if f := j.Error; f != nil {
+		row("error", "%s", f.Message)
+		if f.Hint != "" {
+			row("", "%s", f.Hint)
+		}
+	}
+	if j.Summary != "" {
+		row("summary", "%s", j.Summary)
+	}
+	if j.HowToRun != "" {
+		row("to run it", "%s", j.HowToRun)
+	}
+	if j.DownloadURL != "" {
+		row("download", "glovebox jobs download %s", j.JobID)
+	}
+	w.Flush()
+	for _, p := range j.Plan {
+		fmt.Fprintf(&b, "  %s %s\n", map[glovebox.PlanStatus]string{glovebox.PlanDone: "[x]", glovebox.PlanActive: "[>]"}[p.Status], line(p.Text))
+	}
+	for _, p := range j.Verification {
+		fmt.Fprintf(&b, "  exit %d: %s\n", p.ExitCode, line(p.Command))
+	}
+	return b.String()
+}
+
+type logsCmd struct {
+	one
+	Follow bool  `short:"f" help:"Go on until the job ends."`
+	After  int64 `placeholder:"N" help:"Begin after event N."`
+	JSON   bool  `name:"json" help:"One event a line, as JSON."`
+}
+
+// Run shows the events of a job.
+func (c *logsCmd) Run(a *app) error {
+	return c.with(a, func(ctx context.Context, cl *client.Client) error {
+		j, err := cl.Status(ctx, c.ID)
+		if err != nil {
+			return err
+		}
+		if !c.Follow && j.Seq <= c.After {
+			return nil
+		}
+		v := a.view(c.JSON, c.After)
+		defer v.close()
+		for e, err := range cl.Events(ctx, c.ID, v.start()) {
+			if err != nil {
+				return err
+			}
+			if err := v.event(e); err != nil {
+				return err
+			}
+			if !c.Follow && e.Seq >= j.Seq {
+				return nil
+			}
+		}
+		return nil
+	})
+}
+
+type cancelCmd struct{ one }
+
+// Run ends a job.
+func (c *cancelCmd) Run(a *app) error {
+	return c.with(a, func(ctx context.Context, cl *client.Client) error {
+		j, err := cl.Cancel(ctx, c.ID)
+		if err != nil {
+			return err
+		}
+		return a.say("%s: %s", c.ID, map[bool]string{true: string(j.Status), false: "is being cancelled"}[j.Status.Terminal()])
+	})
+}
+
+type sayCmd struct {
+	one
+	Text string `arg:"" help:"What to say."`
+}
+
+// Run says something to a job.
+func (c *sayCmd) Run(a *app) error {
+	if strings.TrimSpace(c.Text) == "" {
+		return glovebox.Invalid("text", "say something", "the text is empty")
+	}
+	return c.with(a, func(ctx context.Context, cl *client.Client) error {
+		if _, err := cl.Say(ctx, c.ID, c.Text); err != nil {
+			return err
+		}
+		return a.say("%s: said", c.ID)
+	})
+}
+
+type downloadCmd struct {
+	one
+	Output string `short:"o" placeholder:"FILE" help:"Where to put it (default: ID.zip)."`
+}
+
+// Run fetches the artifact of a job.
+func (c *downloadCmd) Run(a *app) error {
+	return c.with(a, func(ctx context.Context, cl *client.Client) error {
+		name := cmp.Or(c.Output, c.ID+".zip")
+		v, err := cl.Download(ctx, c.ID, name)
+		if err != nil {
+			return err
+		}
+		return a.say("%s: %d files, %s, sha256 %s", name, v.Files, size(v.Size), v.SHA256)
+	})
+}
+
+type limitsCmd struct {
+	one
+	softLimits
+}
+
+// Run raises the limits of a job.
+func (c *limitsCmd) Run(a *app) error {
+	l, err := c.limits()
+	if err != nil {
+		return err
+	}
+	if l == (glovebox.Limits{}) {
+		return glovebox.Invalid("limits", "give at least one of --steps, --tokens, --cost and --wall-time", "no limit is named")
+	}
+	return c.with(a, func(ctx context.Context, cl *client.Client) error {
+		j, err := cl.RaiseLimits(ctx, c.ID, l)
+		if err != nil {
+			return err
+		}
+		return a.say("%s: %s; steps %d, tokens %d, cost %s, time %s", c.ID, j.Status, j.Limits.Steps, j.Limits.Tokens,
+			dollars(j.Limits.CostMicros), time.Duration(j.Limits.WallTimeSeconds)*time.Second)
+	})
+}
+
+type deleteCmd struct{ one }
+
+// Run removes a job.
+func (c *deleteCmd) Run(a *app) error {
+	return c.with(a, func(ctx context.Context, cl *client.Client) error {
+		if err := cl.Delete(ctx, c.ID); err != nil {
+			return err
+		}
+		return a.say("%s: removed", c.ID)
+	})
+}
+
+// softLimits are the limits that can be raised.
+type softLimits struct {
+	Steps    int64         `placeholder:"N" help:"Answers of the model."`
+	Tokens   int64         `placeholder:"N" help:"Tokens, read and written."`
+	Cost     float64       `placeholder:"USD" help:"Dollars that the model may cost."`
+	WallTime time.Duration `placeholder:"DURATION" help:"Time of work, such as 30m."`
+}
+
+// limits returns the limits that were named, checked.
+func (s softLimits) limits() (glovebox.Limits, error) {
+	if s.WallTime%time.Second != 0 {
+		return glovebox.Limits{}, glovebox.Invalid("wall-time", "give whole seconds", "%s is not", s.WallTime)
+	}
+	if s.Cost != s.Cost || s.Cost > 1e6 || s.Cost < 0 || s.Cost != 0 && s.Cost < 1e-6 {
+		return glovebox.Limits{}, glovebox.Invalid("cost", "give dollars, such as 2.50", "%v is out of range", s.Cost)
+	}
+	l := glovebox.Limits{Steps: s.Steps, Tokens: s.Tokens, CostMicros: int64(s.Cost*1e6 + 0.5), WallTimeSeconds: int64(s.WallTime / time.Second)}
+	return l, l.Validate()
+}
+
+func (a *app) say(format string, args ...any) error {
+	_, err := fmt.Fprintln(a.stdout, line(fmt.Sprintf(format, args...)))
+	return err
+}
+
+func (a *app) printJSON(v any) error { return json.NewEncoder(a.stdout).Encode(v) }

@@ -1,0 +1,238 @@
+package main
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"golang.org/x/term"
+
+	"github.com/glovebox-dev/glovebox"
+	"github.com/glovebox-dev/glovebox/client"
+)
+
+// runCmd runs one task.
+type runCmd struct {
+	settings
+	remote
+	softLimits
+	Task   string   `arg:"" help:"What to build, in plain words; - reads it from standard input."`
+	Out    string   `short:"o" default:"out" placeholder:"DIR" help:"Where to leave the project; the zip is put beside it."`
+	Git    string   `placeholder:"URL" help:"Git repository to start from; URL#REF for a branch, tag or commit."`
+	Files  string   `placeholder:"ARCHIVE" help:"zip or tar.gz to start from."`
+	Allow  []string `placeholder:"HOST" help:"More that the sandbox may reach: host, host:port or .suffix; may be repeated." sep:"none"`
+	Egress string   `enum:"default,none,only,extend" default:"default" help:"What the sandbox may reach: the server's default, none, only what --allow lists, or that and more."`
+	Record string   `placeholder:"FILE" help:"Write the conversation to a file that replay:FILE plays again."`
+	JSON   bool     `name:"json" help:"One event a line, as JSON."`
+}
+
+// Run runs the task on a server, or on one inside this process, and leaves
+// the project in a directory.
+func (c *runCmd) Run(a *app) error {
+	sub, err := c.submission(a)
+	if err != nil {
+		return err
+	}
+	cl, stop, err := c.connect(a, &sub)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	defer cl.Close()
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	id, err := c.schedule(ctx, cl, sub)
+	if err != nil {
+		return err
+	}
+	if err := c.follow(ctx, a, cl, id); err != nil {
+		return err
+	}
+	j, err := cl.Status(ctx, id)
+	if err != nil {
+		return err
+	}
+	if j.Status != glovebox.StatusComplete {
+		return exitError(exitFailed)
+	}
+	return c.deliver(ctx, a, cl, j)
+}
+
+// submission makes what is asked of the server.
+func (c *runCmd) submission(a *app) (glovebox.Submission, error) {
+	sub := glovebox.Submission{Task: c.Task, Model: c.Model}
+	if c.Task == "-" {
+		b, err := io.ReadAll(io.LimitReader(a.stdin, glovebox.MaxTask+1))
+		if err != nil {
+			return sub, fmt.Errorf("read the task: %w", err)
+		}
+		sub.Task = string(b)
+	}
+	var err error
+	if sub.Limits, err = c.limits(); err != nil {
+		return sub, err
+	}
+	if c.Egress != "default" {
+		sub.Egress.Mode = glovebox.EgressMode(c.Egress)
+	} else if len(c.Allow) > 0 {
+		sub.Egress.Mode = glovebox.EgressExtend
+	}
+	sub.Egress.Allow = c.Allow
+	if c.Git != "" && c.Files != "" {
+		return sub, glovebox.Invalid("files", "give --git or --files", "both are given")
+	}
+	if c.Git != "" {
+		u, ref, _ := strings.Cut(c.Git, "#")
+		sub.Files = &glovebox.Source{GitURL: u, GitRef: ref}
+	}
+	if fi, err := os.Stat(c.Out); err == nil && !fi.IsDir() {
+		return sub, glovebox.Invalid("out", "name a directory", "%s is a file", c.Out)
+	}
+	return sub, sub.Validate()
+}
+
+// connect returns a client of the server that was named, or of one that is
+// started in this process.
+func (c *runCmd) connect(a *app, sub *glovebox.Submission) (cl *client.Client, stop func(), err error) {
+	if c.url(a) != "" {
+		if c.Record != "" {
+			return nil, nil, glovebox.Invalid("record", "leave out --server", "only a conversation of this process can be recorded")
+		}
+		cl, err = c.client(a)
+		return cl, func() {}, err
+	}
+	url, stop, err := c.startLocal(a)
+	if err != nil {
+		return nil, nil, err
+	}
+	if cl, err = client.New(url); err != nil {
+		stop()
+	}
+	return cl, stop, err
+}
+
+func (c *runCmd) schedule(ctx context.Context, cl *client.Client, sub glovebox.Submission) (string, error) {
+	if c.Files == "" {
+		acc, err := cl.Schedule(ctx, sub)
+		if err != nil {
+			return "", err
+		}
+		return acc.JobID, nil
+	}
+	f, err := os.Open(c.Files)
+	if err != nil {
+		return "", glovebox.Invalid("files", "name a zip or tar.gz", "%s", err)
+	}
+	defer f.Close()
+	acc, err := cl.ScheduleArchive(ctx, sub, f)
+	if err != nil {
+		return "", err
+	}
+	return acc.JobID, nil
+}
+
+// follow shows the job until it ends. What is typed is said to the agent. An
+// interrupt cancels the job, a second one leaves at once.
+func (c *runCmd) follow(ctx context.Context, a *app, cl *client.Client, id string) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	defer signal.Stop(signals)
+	go func() {
+		for n := 0; ; n++ {
+			select {
+			case <-ctx.Done():
+				return
+			case <-signals:
+			}
+			if n > 0 {
+				cancel(exitError(exitInterrupted))
+				return
+			}
+			fmt.Fprintln(a.stderr, "\nCancelling the job. Interrupt again to leave at once.")
+			if _, err := cl.Cancel(ctx, id); err != nil && glovebox.CodeOf(err) != glovebox.CodeConflict {
+				cancel(err)
+				return
+			}
+		}
+	}()
+	if a.stdin != nil && term.IsTerminal(int(a.stdin.Fd())) && c.Task != "-" && !c.JSON {
+		go sayTyped(ctx, a, cl, id) // ends with the process: reading a terminal can't be interrupted
+	}
+	v := a.view(c.JSON, 0)
+	defer v.close()
+	for e, err := range cl.Events(ctx, id, 0) {
+		if cause := context.Cause(ctx); cause != nil {
+			return cause
+		}
+		if err != nil {
+			return err
+		}
+		if err := v.event(e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sayTyped says each line that is typed to the job.
+func sayTyped(ctx context.Context, a *app, cl *client.Client, id string) {
+	sc := bufio.NewScanner(a.stdin)
+	for sc.Scan() {
+		text := strings.TrimSpace(sc.Text())
+		if text == "" {
+			continue
+		}
+		if _, err := cl.Say(ctx, id, text); err != nil && ctx.Err() == nil {
+			fmt.Fprintln(a.stderr, "glovebox:", plain(err.Error()))
+		}
+	}
+}
+
+// deliver leaves the project in a directory and as a zip beside it.
+func (c *runCmd) deliver(ctx context.Context, a *app, cl *client.Client, j *glovebox.JobView) error {
+	out := filepath.Clean(cmp.Or(c.Out, "out"))
+	if err := os.MkdirAll(filepath.Dir(out), 0o755); err != nil {
+		return fmt.Errorf("make the directory for the project: %w", err)
+	}
+	archive := out + ".zip"
+	if out == "." || out == ".." || strings.HasSuffix(out, "/..") {
+		archive = filepath.Join(out, j.JobID+".zip")
+	}
+	if _, err := cl.Download(ctx, j.JobID, archive); err != nil {
+		return err
+	}
+	n, err := unzip(archive, out)
+	if err != nil {
+		return &glovebox.Error{Code: glovebox.CodeInternal, Op: "unpack the project", Msg: "the zip is at " + archive, Err: err}
+	}
+	if c.JSON {
+		return nil
+	}
+	w := a.stdout
+	fmt.Fprintf(w, "\n  The project: %s (%d files), as a zip: %s\n", plain(shown(out)), n, plain(archive))
+	if j.HowToRun != "" {
+		fmt.Fprintf(w, "  To run it, in %s:\n\n", plain(shown(out)))
+		for l := range strings.SplitSeq(strings.TrimSpace(plain(j.HowToRun)), "\n") {
+			fmt.Fprintf(w, "    %s\n", l)
+		}
+	}
+	_, err = fmt.Fprintln(w)
+	return err
+}
+
+// shown writes a relative path so that it can be pasted.
+func shown(path string) string {
+	if filepath.IsAbs(path) || strings.HasPrefix(path, ".") {
+		return path
+	}
+	return "." + string(filepath.Separator) + path
+}

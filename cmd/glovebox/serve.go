@@ -1,0 +1,244 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/glovebox-dev/glovebox"
+	"github.com/glovebox-dev/glovebox/internal/api"
+	"github.com/glovebox-dev/glovebox/internal/config"
+	"github.com/glovebox-dev/glovebox/internal/telemetry"
+	"github.com/glovebox-dev/glovebox/internal/worker"
+)
+
+// stopTime is how long a server that is told to end waits for requests and
+// for what its jobs are doing.
+const stopTime = 20 * time.Second
+
+// serveCmd serves the API and runs jobs.
+type serveCmd struct {
+	settings
+	Listen    string   `placeholder:"HOST:PORT" help:"Where to serve (default: 127.0.0.1:8000). Beyond loopback it needs tokens: glovebox token create."`
+	AllowHost []string `placeholder:"NAME" help:"Host name by which the API may be addressed; may be repeated." sep:"none"`
+}
+
+// Run serves until it is told to end.
+func (c *serveCmd) Run(a *app) error {
+	more := map[string]any{}
+	if c.Listen != "" {
+		more["listen"] = c.Listen
+	}
+	if len(c.AllowHost) > 0 {
+		more["allowed_hosts"] = c.AllowHost
+	}
+	cfg, log, err := c.start(a, more)
+	if err != nil {
+		return err
+	}
+	b, err := open(cfg, log)
+	if err != nil {
+		return err
+	}
+	defer b.close()
+	tokens, err := b.needsTokens()
+	if err != nil {
+		return err
+	}
+	ctx, stop := interruptible()
+	defer stop()
+	s, err := b.serve(ctx, cfg.Listen, tokens)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(a.stdout, "Glovebox listens on %s\n", s.URL())
+	if cfg.Concurrency > 0 {
+		go b.prepareImage(ctx)
+	}
+	select {
+	case <-ctx.Done():
+		log.Info("stopping: running jobs are handed over")
+		return s.stop()
+	case <-s.Done():
+		return s.stop()
+	}
+}
+
+// start loads the configuration and makes the log.
+func (s settings) start(a *app, more map[string]any) (config.Config, *slog.Logger, error) {
+	cfg, err := s.load(a, more)
+	if err != nil {
+		return cfg, nil, err
+	}
+	log, err := telemetry.NewLog(a.stderr, telemetry.LogOptions{Format: cfg.Log.Format, Level: cfg.Log.Level})
+	return cfg, log, err
+}
+
+// needsTokens says whether requests need tokens, and refuses to go on if they
+// do and there are none.
+func (b *backend) needsTokens() (bool, error) {
+	if b.cfg.Tokens != "always" && b.cfg.Loopback() {
+		return false, nil
+	}
+	tokens, err := b.store.ListTokens(context.Background())
+	if err == nil && len(tokens) == 0 {
+		err = glovebox.Invalid("listen", "make one first: glovebox token create --tenant NAME --scope write"+b.dataFlag(),
+			"%s can be reached from elsewhere, and there is no token", b.cfg.Listen)
+	}
+	return true, err
+}
+
+// dataFlag is what has to be added to a command for this data directory.
+func (b *backend) dataFlag() string {
+	if b.cfg.Data == config.Default().Data {
+		return ""
+	}
+	return " --data " + b.cfg.Data
+}
+
+// prepareImage builds the machine image if it is missing. Jobs that come
+// before it is there end with the command that builds it.
+func (b *backend) prepareImage(ctx context.Context) {
+	start := time.Now()
+	err := b.ensureImage(ctx, nil)
+	switch {
+	case err != nil && ctx.Err() == nil:
+		b.log.Warn("jobs can't run: the machine image is missing", "error", err, "command", "glovebox image build"+b.dataFlag())
+	case err == nil && time.Since(start) > time.Second:
+		b.log.Info("the machine image is built", "took", time.Since(start).Round(time.Second))
+	}
+}
+
+// server is an API with a worker beside it.
+type server struct {
+	*api.Server
+	worker *worker.Worker // nil if it runs no jobs
+}
+
+// serve starts the worker and the API.
+func (b *backend) serve(ctx context.Context, listen string, tokens bool) (*server, error) {
+	s := &server{}
+	if b.cfg.Concurrency > 0 {
+		s.worker = b.worker(tokens)
+	}
+	var err error
+	if s.Server, err = api.StartServer(api.ServerOptions{Listen: listen, Handler: b.api(s.worker, tokens), Log: b.log}); err != nil {
+		return nil, err
+	}
+	if s.worker == nil {
+		return s, nil
+	}
+	// The worker ends by stop, which waits for it, and not when ctx does.
+	if err := s.worker.Start(context.WithoutCancel(ctx)); err != nil {
+		s.worker = nil
+		s.stop()
+		return nil, err
+	}
+	return s, nil
+}
+
+// stop ends the API and hands running jobs over.
+func (s *server) stop() error {
+	ctx, cancel := context.WithTimeout(context.Background(), stopTime)
+	defer cancel()
+	failed := s.Err()
+	done := make(chan error, 1)
+	go func() {
+		if s.worker == nil {
+			done <- nil
+			return
+		}
+		done <- s.worker.Stop(ctx)
+	}()
+	s.Stop(ctx) // what it cuts off is answered by the next server
+	if err := <-done; err != nil {
+		return err
+	}
+	return failed
+}
+
+// startLocal starts a server for one run in this process, on the data
+// directory, and returns its URL.
+func (c *runCmd) startLocal(a *app) (url string, stop func(), err error) {
+	cfg, log, err := c.localConfig(a)
+	if err != nil {
+		return "", nil, err
+	}
+	b, err := open(cfg, log)
+	if err != nil {
+		return "", nil, err
+	}
+	defer func() {
+		if err != nil {
+			b.close()
+		}
+	}()
+	if c.Record != "" {
+		f, err := os.OpenFile(c.Record, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+		if err != nil {
+			return "", nil, glovebox.Invalid("record", "name a file that can be written", "%s", err)
+		}
+		b.record = &lockedWriter{w: f}
+		b.undo = append(b.undo, f.Close)
+	}
+	ctx, release := interruptible()
+	defer release()
+	if err := b.buildFirst(ctx, a); err != nil {
+		return "", nil, err
+	}
+	s, err := b.serve(ctx, "127.0.0.1:0", false)
+	if err != nil {
+		return "", nil, err
+	}
+	return s.URL(), func() {
+		if err := s.stop(); err != nil {
+			fmt.Fprintln(a.stderr, "glovebox:", plain(err.Error()))
+		}
+		b.close()
+	}, nil
+}
+
+// localConfig is the configuration of a server for one run: quiet unless
+// asked, since the terminal belongs to the job.
+func (c *runCmd) localConfig(a *app) (config.Config, *slog.Logger, error) {
+	more := map[string]any{}
+	if c.LogLevel == "" && a.getenv("GLOVEBOX_LOG_LEVEL") == "" {
+		more["log.level"] = "error"
+	}
+	return c.start(a, more)
+}
+
+// buildFirst builds the machine image if it is missing, and shows how it
+// goes.
+func (b *backend) buildFirst(ctx context.Context, a *app) error {
+	shown := &tailLine{a: a}
+	defer shown.end()
+	return b.ensureImage(ctx, shown)
+}
+
+// tailLine shows that something long is going on: a line at its beginning,
+// and how long it took at its end.
+type tailLine struct {
+	a     *app
+	start time.Time
+}
+
+// Write notes that something was said, and drops it.
+func (t *tailLine) Write(p []byte) (int, error) {
+	if t.start.IsZero() {
+		t.start = time.Now()
+		fmt.Fprintln(t.a.stderr, "Building the machine image, once; this takes two minutes or so ...")
+	}
+	return len(p), nil
+}
+
+func (t *tailLine) end() {
+	if !t.start.IsZero() {
+		fmt.Fprintf(t.a.stderr, "... %s\n", strings.TrimSuffix(time.Since(t.start).Round(time.Second).String(), "0s"))
+	}
+}

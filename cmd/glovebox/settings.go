@@ -1,0 +1,78 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/glovebox-dev/glovebox"
+	"github.com/glovebox-dev/glovebox/internal/config"
+)
+
+// settings are the flags that every command of a server has. What is not
+// given comes from the environment, the file, or the defaults: see package
+// config.
+type settings struct {
+	ConfigFile  string            `name:"config" placeholder:"FILE" help:"Configuration file (default: config.yaml in the data directory)."`
+	Data        string            `placeholder:"DIR" help:"Directory for everything that is kept (default: ~/.local/share/glovebox)."`
+	Driver      string            `placeholder:"NAME" help:"What makes sandboxes (default: gvisor)."`
+	Model       string            `placeholder:"PROVIDER:NAME" help:"Model of jobs that name none, or replay:FILE for a recorded one."`
+	Concurrency *int              `placeholder:"N" help:"Jobs that run at once (default: 4)."`
+	LogFormat   string            `placeholder:"text|json" help:"How to log (default: text)."`
+	LogLevel    string            `placeholder:"LEVEL" help:"What to log: debug, info, warn or error (default: info)."`
+	Set         map[string]string `placeholder:"SETTING=VALUE" help:"Any setting that 'glovebox config' lists; may be repeated." mapsep:"none"`
+}
+
+// load returns the configuration with more flags than those of settings.
+func (s settings) load(a *app, more map[string]any) (config.Config, error) {
+	flags := map[string]any{}
+	for name, v := range map[string]string{"data": s.Data, "driver": s.Driver, "model": s.Model, "log.format": s.LogFormat, "log.level": s.LogLevel} {
+		if v != "" {
+			flags[name] = v
+		}
+	}
+	if s.Concurrency != nil {
+		flags["concurrency"] = *s.Concurrency
+	}
+	for name, v := range more {
+		flags[name] = v
+	}
+	fields := map[string]config.Field{}
+	for _, f := range config.Default().Fields() {
+		fields[f.Name] = f
+	}
+	for name, v := range s.Set {
+		f, ok := fields[name]
+		if !ok {
+			return config.Config{}, glovebox.Invalid("set", "the settings are listed by: glovebox config", "there is no setting %q", name)
+		}
+		parsed, err := f.Parse(v)
+		if err != nil {
+			return config.Config{}, glovebox.Invalid("set "+name, "", "%s", err)
+		}
+		flags[name] = parsed
+	}
+	c, err := config.Load(config.Source{File: s.ConfigFile, Env: a.getenv, Flags: flags})
+	if err != nil {
+		return c, err
+	}
+	return c, c.Validate(driverNames()...)
+}
+
+// configCmd shows the configuration.
+type configCmd struct {
+	settings
+}
+
+// Run shows every setting with its value and meaning.
+func (c *configCmd) Run(a *app) error {
+	cfg, err := c.load(a, nil)
+	if err != nil {
+		return err
+	}
+	var b strings.Builder
+	for _, f := range cfg.Fields() {
+		fmt.Fprintf(&b, "# %s (%s)\n%s = %s\n\n", plain(f.Doc), f.Env, f.Name, plain(fmt.Sprint(f.Value)))
+	}
+	_, err = fmt.Fprint(a.stdout, strings.TrimSuffix(b.String(), "\n"))
+	return err
+}
