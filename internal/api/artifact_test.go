@@ -193,6 +193,9 @@ func TestFilesOfRunningJob(t *testing.T) {
 	if _, err := io.ReadAll(resp.Body); err == nil {
 		t.Error("half a file was taken for whole")
 	}
+	if log := e.log.String(); !strings.Contains(log, "answer broken off") {
+		t.Error("the log does not say so")
+	}
 	there = false
 	if r := e.do("GET", "/jobs/"+id+"/files/a.txt", ""); r.StatusCode != 503 {
 		t.Errorf("no guest: %d", r.StatusCode)

@@ -2,8 +2,10 @@ package api
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/url"
 	"runtime/debug"
@@ -91,10 +93,8 @@ func (a *API) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	if span.IsRecording() {
 		r = r.WithContext(ctx)
 	}
-	defer func() {
-		a.recover(w, r, recover())
-		a.finish(w, r, time.Since(start), span)
-	}()
+	defer func() { a.finish(w, r, time.Since(start), span) }() // also when recover breaks the connection off
+	defer func() { a.recover(w, r, recover()) }()
 	a.mux.ServeHTTP(w, r)
 }
 
@@ -166,9 +166,11 @@ func (a *API) serve(rt route) func(http.ResponseWriter, *http.Request) {
 			return
 		}
 		if w.status != 0 { // the answer had begun: what is wrong can only be shown by breaking it off
-			if r.Context().Err() == nil {
-				a.o.Log.WarnContext(r.Context(), "answer broken off", "path", clip(r.URL.Path, 300), "err", w.err)
+			level := slog.LevelWarn
+			if _, ok := errors.AsType[*net.OpError](w.err); ok || r.Context().Err() != nil {
+				level = slog.LevelDebug // the client has gone away, as clients do
 			}
+			a.o.Log.Log(r.Context(), level, "answer broken off", "path", clip(r.URL.Path, 300), "err", w.err)
 			panic(http.ErrAbortHandler)
 		}
 		a.fail(w, r, w.err)
