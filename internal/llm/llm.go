@@ -85,18 +85,27 @@ type Info struct {
 	LongFrom, LongInput, LongOutput int64
 }
 
+// At returns i with the prices that a request of so many tokens has, whatever
+// its length does to them.
+func (i Info) At(input int64) Info {
+	if i.LongFrom > 0 && input > i.LongFrom {
+		i.InputPrice = i.InputPrice * i.LongInput / 100
+		i.CacheReadPrice = i.CacheReadPrice * i.LongInput / 100
+		i.CacheWritePrice = i.CacheWritePrice * i.LongInput / 100
+		i.OutputPrice = i.OutputPrice * i.LongOutput / 100
+	}
+	i.LongFrom = 0
+	return i
+}
+
 // Cost returns what u costs in millionths of a US dollar, rounded up.
 func (i Info) Cost(u glovebox.Usage) int64 {
 	if !i.Priced {
 		return 0
 	}
-	input := u.Input*i.InputPrice + u.CacheRead*i.CacheReadPrice + u.CacheWrite*i.CacheWritePrice
-	output := u.Output * i.OutputPrice
-	if i.LongFrom > 0 && u.Input+u.CacheRead+u.CacheWrite > i.LongFrom {
-		input = input * i.LongInput / 100
-		output = output * i.LongOutput / 100
-	}
-	return (input + output + 999_999) / 1_000_000
+	i = i.At(u.Input + u.CacheRead + u.CacheWrite)
+	total := u.Input*i.InputPrice + u.Output*i.OutputPrice + u.CacheRead*i.CacheReadPrice + u.CacheWrite*i.CacheWritePrice
+	return (total + 999_999) / 1_000_000
 }
 
 // MaxCost returns the most that a call can cost, in millionths of a US

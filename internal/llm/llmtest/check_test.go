@@ -99,3 +99,40 @@ func TestCheckRefuses(t *testing.T) {
 		}
 	}
 }
+
+func TestGrowth(t *testing.T) {
+	t.Parallel()
+	more := map[API]string{
+		Anthropic: `,{"role":"assistant","content":[{"type":"text","text":"c"}]}],"stream"`,
+		OpenAI:    `,{"type":"message","role":"assistant","content":[{"type":"output_text","text":"c"}]}],"include"`,
+		Chat:      `,{"role":"assistant","content":"c"}],"tools"`,
+		Gemini:    `,{"role":"model","parts":[{"text":"c"}]}],"generationConfig"`,
+	}
+	for api, m := range more {
+		_, field, _ := strings.Cut(m, "],")
+		prev := strings.ReplaceAll(body(api), "\n", "")
+		next := strings.Replace(prev, "],"+field, m, 1)
+		if prev == next {
+			t.Fatalf("%s: nothing grew", api)
+		}
+		if err := Growth(api, []byte(prev), []byte(next)); err != nil {
+			t.Errorf("%s: %v", api, err)
+		}
+		if err := Growth(api, []byte(next), []byte(prev)); err == nil || !strings.Contains(err.Error(), "shrank") {
+			t.Errorf("%s: %v", api, err)
+		}
+		changed := strings.Replace(next, `"s"`, `"t"`, 1)
+		if err := Growth(api, []byte(prev), []byte(changed)); err == nil || !strings.Contains(err.Error(), "changed") {
+			t.Errorf("%s: %v", api, err)
+		}
+	}
+	prev := `{"messages":[{"role":"user","content":[{"type":"text","text":"a","cache_control":{}}` + strings.Repeat(`,{"type":"text","text":"b"}`, 16) + `]}]}`
+	next := strings.Replace(prev, `,"cache_control":{}`, "", 1)
+	far := strings.Replace(next, `"b"}]}`, `"b","cache_control":{}}]}`, 1)
+	if err := Growth(Anthropic, []byte(prev), []byte(far)); err == nil || !strings.Contains(err.Error(), "no cache breakpoint") {
+		t.Error(err)
+	}
+	if err := Growth(Anthropic, []byte(prev), []byte(prev)); err != nil {
+		t.Error(err)
+	}
+}

@@ -63,7 +63,8 @@
 // a block, like the here-document of a shell: <<TAG at the end of the line,
 // then the lines of the value as they are, then TAG alone on a line (it may
 // be indented). A value so written ends with a newline; <<-TAG leaves the
-// last newline off. TAG is any word that no line of the value equals.
+// last newline off. TAG is any word of letters, digits, "_", "-" and "." that
+// no line of the value equals.
 //
 // The parameters of a call are these, each on an indented line:
 //

@@ -106,5 +106,8 @@ func plainName(s string) bool {
 	return strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-") == ""
 }
 
-// word reports whether s can be the tag of a block.
+// word reports whether s is made of letters, digits and "_".
 func word(s string) bool { return plainName(s) && !strings.ContainsAny(s, ".-") }
+
+// blockTag reports whether s can end a block.
+func blockTag(s string) bool { return plainName(s) && s[0] != '-' }

@@ -282,7 +282,7 @@ func (p *parser) value(s string) (text string, block bool, err error) {
 		return s, false, nil
 	}
 	tag, chop := strings.CutPrefix(tag, "-")
-	if !word(tag) {
+	if !blockTag(tag) {
 		return "", false, p.errorf("<< is not followed by a tag", "write <<END, the lines, and END on a line of its own")
 	}
 	opened := p.line

@@ -483,3 +483,20 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+// TestExamples reads the recordings that come with the project.
+func TestExamples(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob("../../../examples/*/*.replay")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		s, err := Load(f)
+		if err != nil {
+			t.Errorf("%v", err)
+			continue
+		}
+		t.Logf("%s: %d turns", f, len(s.Turns))
+	}
+}
