@@ -39,7 +39,6 @@ type Options struct {
 type Client struct {
 	o     Options
 	mux   *yamux.Session
-	http  *http.Transport
 	rpc   guestpb.GuestClient
 	slots chan struct{} // of egress connections
 	wg    sync.WaitGroup
@@ -60,26 +59,7 @@ func NewClient(ctx context.Context, conn net.Conn, o Options) (*Client, error) {
 		return nil, unavailable("talk to the guest", err)
 	}
 	c := &Client{o: o, mux: mux, slots: make(chan struct{}, maxEgress), idle: map[string][]*framed{}}
-	c.http = &http.Transport{
-		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			st, err := c.open(ctx)
-			if err != nil {
-				return nil, err
-			}
-			if _, err := st.Write(wire.Header{Kind: wire.KindCall}.Append(nil)); err != nil {
-				st.Close()
-				return nil, err
-			}
-			return wire.NewConn(st, nil), nil
-		},
-		DisableCompression:     true,
-		MaxIdleConnsPerHost:    maxIdleCalls,
-		IdleConnTimeout:        time.Minute,
-		MaxResponseHeaderBytes: maxReplyHeader,
-		ReadBufferSize:         16 << 10,
-		WriteBufferSize:        16 << 10,
-	}
-	c.rpc = guestpb.NewGuestClient(&http.Client{Transport: c.http, CheckRedirect: noRedirect}, "http://guest",
+	c.rpc = guestpb.NewGuestClient(&http.Client{Transport: &transport{c: c}, CheckRedirect: noRedirect}, "http://guest",
 		connect.WithReadMaxBytes(maxReply), connect.WithAcceptCompression("gzip", nil, nil))
 	c.wg.Go(c.accept)
 	reply, err := call(ctx, c, "greet the guest", c.rpc.Hello, &guestpb.HelloRequest{Version: wire.Version, Egress: o.Egress != nil})
@@ -100,7 +80,6 @@ func noRedirect(*http.Request, []*http.Request) error { return errors.New("the g
 // have returned, whose connections fail. Processes inside go on.
 func (c *Client) Close() error {
 	err := c.mux.Close()
-	c.http.CloseIdleConnections()
 	c.wg.Wait()
 	return err
 }

@@ -10,7 +10,6 @@ package wire
 
 import (
 	"bufio"
-	"errors"
 	"fmt"
 	"strings"
 )
@@ -72,14 +71,18 @@ func ParseHeader(line string) (Header, error) {
 
 // ReadHeader reads the first line of a stream.
 func ReadHeader(r *bufio.Reader) (Header, error) {
-	line, err := r.ReadSlice('\n')
-	switch {
-	case len(line) > MaxHeader || errors.Is(err, bufio.ErrBufferFull):
-		return Header{}, fmt.Errorf("stream header is longer than %d bytes", MaxHeader)
-	case err != nil:
-		return Header{}, fmt.Errorf("read stream header: %w", err)
+	var line [MaxHeader]byte
+	for n := range line {
+		b, err := r.ReadByte()
+		if err != nil {
+			return Header{}, fmt.Errorf("read stream header: %w", err)
+		}
+		if b == '\n' {
+			return ParseHeader(string(line[:n]))
+		}
+		line[n] = b
 	}
-	return ParseHeader(string(line[:len(line)-1]))
+	return Header{}, fmt.Errorf("stream header is longer than %d bytes", MaxHeader)
 }
 
 // ValidID reports whether s can name a process: 1 to 64 of [0-9A-Za-z_-].
