@@ -27,6 +27,10 @@ const dialTries = 3
 const (
 	helloTimeout   = 30 * time.Second // for a guest's first answer
 	destroyTimeout = 2 * time.Minute
+
+	// transferTimeout is how long a guest may take to send or take all files
+	// of a workspace. It is for guests that stall; honest ones need seconds.
+	transferTimeout = 20 * time.Minute
 )
 
 // box is the sandbox of a job, and the connection to it.
@@ -156,11 +160,8 @@ func (b *box) build(ctx context.Context, start time.Time) (_ *guest.Client, err 
 	}
 	if cp := job.Checkpoint; cp != nil {
 		ready.How, ready.Commit = "rebuilt", cp.Commit
-		err = b.restore(ctx, c, cp)
-	} else {
-		err = b.importFiles(ctx, c, job)
 	}
-	if err != nil {
+	if err := b.fill(ctx, c, job); err != nil {
 		return nil, err
 	}
 	ready.DurationMS = time.Since(start).Milliseconds()
@@ -244,6 +245,16 @@ func (b *box) dial(ctx context.Context, id sandbox.ID) (*guest.Client, error) {
 		b.h.r.log.Debug("the guest keeps its host name or clock", "error", err)
 	}
 	return c, nil
+}
+
+// fill brings into a new workspace what belongs there.
+func (b *box) fill(ctx context.Context, c *guest.Client, job *glovebox.Job) error {
+	ctx, cancel := context.WithTimeout(ctx, transferTimeout)
+	defer cancel()
+	if job.Checkpoint != nil {
+		return b.restore(ctx, c, job.Checkpoint)
+	}
+	return b.importFiles(ctx, c, job)
 }
 
 // restore brings the workspace to a checkpoint.

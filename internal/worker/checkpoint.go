@@ -27,6 +27,8 @@ func (h *host) Checkpoint(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	ctx, cancel := context.WithTimeout(ctx, transferTimeout)
+	defer cancel()
 	start := time.Now()
 	var base string
 	job := h.state()
@@ -41,7 +43,8 @@ func (h *host) Checkpoint(ctx context.Context) error {
 	case err != nil && putErr == nil, err != nil && ctx.Err() != nil:
 		return err
 	case putErr != nil:
-		return putErr
+		// Not "unavailable": that would mean that the sandbox is lost.
+		return &glovebox.Error{Code: glovebox.CodeInternal, Op: "keep the checkpoint", Err: putErr, Hint: hintOf(putErr)}
 	case saved == nil && base != "" && info.Commit == base: // nothing changed
 		return nil
 	case saved == nil:

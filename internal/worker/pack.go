@@ -16,6 +16,7 @@ import (
 const (
 	maxArtifact = 8 << 30 // bytes of the zip
 	maxSkipped  = 100     // paths that the event lists; the manifest has more
+	packTries   = 3       // sandboxes, or connections, that may be lost over it
 )
 
 // pack makes the artifact of a job that is complete. If the sandbox dies over
@@ -28,13 +29,13 @@ func (r *run) pack(out agent.Outcome) (agent.Outcome, error) {
 	}
 	var made *glovebox.Artifact
 	end, err := r.cancellable(func(ctx context.Context) error {
-		for {
+		for try := 1; ; try++ {
 			g, err := r.host.Guest(ctx)
 			if err != nil {
 				return err
 			}
 			made, err = r.host.pack(ctx, g)
-			if err == nil || ctx.Err() != nil || glovebox.CodeOf(err) != glovebox.CodeUnavailable || alive(g) {
+			if err == nil || ctx.Err() != nil || try == packTries || glovebox.CodeOf(err) != glovebox.CodeUnavailable || alive(g) {
 				return err
 			}
 			r.log.Warn("the sandbox was lost while it was packed", "error", err)
@@ -63,6 +64,8 @@ func alive(g *guest.Client) bool {
 
 // pack writes the artifact into a blob.
 func (h *host) pack(ctx context.Context, g *guest.Client) (*glovebox.Artifact, error) {
+	ctx, cancel := context.WithTimeout(ctx, transferTimeout)
+	defer cancel()
 	start := time.Now()
 	job := h.state()
 	key := blob.JobPrefix(job.ID) + "artifact-" + glovebox.NewID() + ".zip"

@@ -11,12 +11,17 @@ import (
 // cleaner is a blob store that can remove what interrupted writes left.
 type cleaner interface{ Clean() error }
 
-// sweepLoop removes what crashes left, now and from time to time, until ctx
-// ends.
-func (w *Worker) sweepLoop(ctx context.Context) {
+// sweepLoop removes what crashes left, now and from time to time, until Stop.
+func (w *Worker) sweepLoop(l *life) {
+	ctx := l.claim
 	tick := time.NewTicker(w.o.Sweep)
 	defer tick.Stop()
 	for {
+		if l.presence != nil {
+			if err := l.presence.bury(ctx, w.o.Store.ExpireLeases); err != nil && ctx.Err() == nil {
+				w.o.Log.Warn("can't take over from workers that died", "error", err)
+			}
+		}
 		w.sweep(ctx)
 		select {
 		case <-ctx.Done():

@@ -49,12 +49,17 @@ import (
 
 // Options configures a Worker. Store, Blobs, Driver and Models are needed.
 type Options struct {
-	Name        string // of this worker, in events; empty means host name and process id
+	Name        string // of this worker, in events; empty means host name, process id and something random
 	Concurrency int    // jobs that run at once; 0 means 2
 
 	// Lease is how long a job stays with a worker that died, Renew how often a
 	// living one renews it. 0 means 15 s, and a fifth of Lease.
 	Lease, Renew time.Duration
+
+	// Presence is a directory that the workers of one machine share. With it,
+	// the jobs of one that died are taken over at once, without waiting for
+	// their leases to run out. Empty: nobody knows who died.
+	Presence string
 
 	// Drain is how long Stop waits for what the jobs are doing to end by
 	// itself; what has not ended then has an unknown outcome for who runs the
@@ -65,7 +70,8 @@ type Options struct {
 	Poll time.Duration
 
 	// Sweep is how often sandboxes that no job needs are looked for, beside
-	// at Start. 0 means 5 minutes.
+	// at Start: a job that was cancelled in the queue may have left one. 0
+	// means 1 minute.
 	Sweep time.Duration
 
 	Store      store.Store
@@ -115,6 +121,9 @@ type life struct {
 	freed  chan struct{} // receives when a slot became free
 	claims sync.WaitGroup
 	runs   sync.WaitGroup
+
+	presence *presence // nil: none
+	leave    sync.Once
 }
 
 // errStopping is why a run ends when its worker stops.
@@ -128,7 +137,8 @@ func New(o Options) *Worker {
 	}
 	if o.Name == "" {
 		host, _ := os.Hostname()
-		o.Name = fmt.Sprintf("%s-%d", host, os.Getpid())
+		id := glovebox.NewID()
+		o.Name = fmt.Sprintf("%s-%d-%s", host, os.Getpid(), id[len(id)-4:])
 	}
 	if o.Concurrency <= 0 {
 		o.Concurrency = 2
@@ -145,7 +155,7 @@ func New(o Options) *Worker {
 	orDefault(&o.Lease, 15*time.Second)
 	orDefault(&o.Renew, o.Lease/5)
 	orDefault(&o.Poll, 2*time.Second)
-	orDefault(&o.Sweep, 5*time.Minute)
+	orDefault(&o.Sweep, time.Minute)
 	if o.Drain == 0 {
 		o.Drain = 5 * time.Second
 	}
@@ -172,11 +182,18 @@ func (w *Worker) Start(ctx context.Context) error {
 		return glovebox.Errorf(glovebox.CodeConflict, "the worker is started already")
 	}
 	l := &life{drain: make(chan struct{}), slots: make(chan struct{}, w.o.Concurrency), freed: make(chan struct{}, 1)}
+	if w.o.Presence != "" {
+		p, err := announce(w.o.Presence, w.o.Name)
+		if err != nil {
+			return err
+		}
+		l.presence = p
+	}
 	l.claim, l.stop = context.WithCancel(ctx)
 	l.work, l.kill = context.WithCancelCause(context.WithoutCancel(ctx))
 	w.life = l
 	l.claims.Go(func() { w.claimLoop(l) })
-	l.claims.Go(func() { w.sweepLoop(l.claim) })
+	l.claims.Go(func() { w.sweepLoop(l) })
 	return nil
 }
 
@@ -196,6 +213,9 @@ func (w *Worker) Stop(ctx context.Context) error {
 	defer stopKilling()
 	l.claims.Wait() // and with it the runs
 	l.kill(errStopping)
+	if l.presence != nil {
+		l.leave.Do(l.presence.leave)
+	}
 
 	w.mu.Lock()
 	if w.life == l {

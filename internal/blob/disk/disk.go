@@ -31,8 +31,12 @@ var _ blob.Store = (*Store)(nil)
 // tmpDir holds what is being written. No key begins with a dot.
 const tmpDir = ".tmp"
 
-// deleteTries is how often a directory that does not stay empty is removed.
-const deleteTries = 10
+// How often a directory is made that does not stay, and one removed that does
+// not stay empty, while Put and DeletePrefix of the same keys meet.
+const (
+	placeTries  = 100
+	deleteTries = 10
+)
 
 // Store is a [blob.Store] in a directory.
 type Store struct {
@@ -146,15 +150,16 @@ func (s *Store) create() (string, *os.File, error) {
 // remove the directory that was made for it: then it is made again.
 func (s *Store) place(tmp, key string) error {
 	dir := path.Dir(key)
-	for try := 0; ; try++ {
-		if err := s.root.MkdirAll(dir, 0o700); err != nil {
-			return err
+	for try := 1; ; try++ {
+		err := s.root.MkdirAll(dir, 0o700)
+		if err == nil {
+			err = s.root.Rename(tmp, key)
 		}
-		err := s.root.Rename(tmp, key)
 		if err == nil {
 			return s.syncDirs(dir)
 		}
-		if !errors.Is(err, fs.ErrNotExist) || try == 10 {
+		// MkdirAll says "exists" of what was there and is no more.
+		if !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrExist) || try == placeTries {
 			return err
 		}
 	}

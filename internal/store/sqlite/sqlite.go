@@ -103,14 +103,14 @@ func Open(path string, o Options) (_ *Store, err error) {
 			s.closeDBs()
 		}
 	}()
-	if s.write, err = openDB(path, "_txlock=immediate&_pragma=synchronous(FULL)"); err != nil {
+	if s.write, err = openDB(path, "_txlock=immediate&_pragma=synchronous(FULL)&_pragma=cache_size(-8000)"); err != nil {
 		return nil, s.failure("open", err)
 	}
 	s.write.SetMaxOpenConns(1)
 	if err := s.migrate(); err != nil {
 		return nil, err
 	}
-	if s.read, err = openDB(path, "_pragma=query_only(1)"); err != nil {
+	if s.read, err = openDB(path, "_pragma=query_only(1)&_pragma=cache_size(-2000)"); err != nil {
 		return nil, s.failure("open", err)
 	}
 	s.read.SetMaxOpenConns(readers)
@@ -149,7 +149,7 @@ func (s *Store) closeDBs() error {
 // processes' writes.
 func openDB(path, extra string) (*sql.DB, error) {
 	u := url.URL{Scheme: "file", Path: path, RawQuery: "_pragma=busy_timeout(10000)&_pragma=journal_mode(WAL)" +
-		"&_pragma=journal_size_limit(67108864)&_pragma=cache_size(-8000)&_pragma=temp_store(MEMORY)&" + extra}
+		"&_pragma=journal_size_limit(67108864)&_pragma=temp_store(MEMORY)&" + extra}
 	if !filepath.IsAbs(path) { // "file:a/b" is relative, "file://a/b" would name a host
 		u.Path, u.Opaque = "", path
 	}

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/glovebox-dev/glovebox"
 	"github.com/glovebox-dev/glovebox/internal/store"
 	"github.com/glovebox-dev/glovebox/internal/store/storetest"
@@ -239,4 +241,47 @@ func BenchmarkOneFlushPerRequest(b *testing.B) {
 		}
 	})
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "op/s")
+}
+
+// The same with a file system that is really full, where that can be made.
+func TestFileSystemFull(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=2m"); err != nil {
+		t.Skip("can't mount a small file system: ", err)
+	}
+	t.Cleanup(func() { unix.Unmount(dir, unix.MNT_DETACH) })
+	s := mustOpen(t, filepath.Join(dir, "x.db"))
+	var made []string
+	var failed error
+	for range 100 {
+		j, _, err := s.CreateJob(t.Context(), storetest.NewCreated("t", strings.Repeat("x", 50_000)), store.IdempotencyKey{})
+		if err != nil {
+			failed = err
+			break
+		}
+		made = append(made, j.ID)
+	}
+	if glovebox.CodeOf(failed) != glovebox.CodeUnavailable || !strings.Contains(failed.Error(), "disk is full") || len(made) == 0 {
+		t.Fatalf("after %d jobs: %v", len(made), failed)
+	}
+	for _, id := range made {
+		if _, err := storetest.CheckLog(t.Context(), s, id); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := unix.Mount("", dir, "", unix.MS_REMOUNT, "size=20m"); err != nil {
+		t.Fatal(err)
+	}
+	j, _, err := s.CreateJob(t.Context(), storetest.NewCreated("t", strings.Repeat("x", 50_000)), store.IdempotencyKey{})
+	if err != nil {
+		t.Fatalf("with room again: %v", err)
+	}
+	s.Close()
+	s = mustOpen(t, filepath.Join(dir, "x.db"))
+	for _, id := range append(made, j.ID) {
+		if _, err := storetest.CheckLog(t.Context(), s, id); err != nil {
+			t.Fatal(err)
+		}
+	}
 }

@@ -312,4 +312,3 @@ func (m *model) drain() {
 		}
 	}
 }
-
