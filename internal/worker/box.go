@@ -135,6 +135,8 @@ func (b *box) bury(ctx context.Context, job *glovebox.Job, why error) error {
 
 // build makes a sandbox, from the checkpoint if there is one.
 func (b *box) build(ctx context.Context, start time.Time) (_ *guest.Client, err error) {
+	ctx, end := span(ctx, "make sandbox")
+	defer func() { end(err) }()
 	o, job := b.h.r.o, b.h.state()
 	b.removeStrays(ctx, job)
 	id := sandbox.ID(glovebox.NewID())

@@ -22,7 +22,9 @@ const (
 
 // Checkpoint implements [agent.Host]: the workspace is committed in the
 // sandbox, and what is new goes into a blob unopened.
-func (h *host) Checkpoint(ctx context.Context) error {
+func (h *host) Checkpoint(ctx context.Context) (err error) {
+	ctx, end := span(ctx, "checkpoint")
+	defer func() { end(err) }()
 	g, err := h.box.guest(ctx)
 	if err != nil {
 		return err

@@ -63,7 +63,9 @@ func alive(g *guest.Client) bool {
 }
 
 // pack writes the artifact into a blob.
-func (h *host) pack(ctx context.Context, g *guest.Client) (*glovebox.Artifact, error) {
+func (h *host) pack(ctx context.Context, g *guest.Client) (_ *glovebox.Artifact, err error) {
+	ctx, end := span(ctx, "pack artifact")
+	defer func() { end(err) }()
 	ctx, cancel := context.WithTimeout(ctx, transferTimeout)
 	defer cancel()
 	start := time.Now()

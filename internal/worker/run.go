@@ -6,6 +6,8 @@ import (
 	"log/slog"
 	"time"
 
+	"go.opentelemetry.io/otel/attribute"
+
 	"github.com/glovebox-dev/glovebox"
 	"github.com/glovebox-dev/glovebox/internal/agent"
 	"github.com/glovebox-dev/glovebox/internal/llm"
@@ -34,7 +36,9 @@ type run struct {
 	ctx  context.Context // ends when the lease is lost or the worker is out of patience
 	end  context.CancelCauseFunc
 	host *host
-	done chan struct{} // closed when main has returned
+
+	endSpan func(error)
+	done    chan struct{} // closed when main has returned
 
 	artifact *glovebox.Artifact // made, not yet recorded
 }
@@ -42,7 +46,9 @@ type run struct {
 func newRun(w *Worker, l *life, lease store.Lease) *run {
 	r := &run{w: w, o: &w.o, life: l, lease: lease, wake: make(chan struct{}, 1), done: make(chan struct{}),
 		log: w.o.Log.With("job", lease.JobID, "fence", lease.Fence)}
-	r.ctx, r.end = context.WithCancelCause(l.work)
+	ctx, endSpan := span(l.work, "job run", attribute.String("job", lease.JobID), attribute.Int64("fence", lease.Fence))
+	r.ctx, r.end = context.WithCancelCause(ctx)
+	r.endSpan = endSpan
 	r.host = newHost(r)
 	return r
 }
@@ -69,6 +75,7 @@ func (r *run) main() {
 	defer func() {
 		close(stopKeeping)
 		<-kept
+		r.endSpan(context.Cause(r.ctx)) // nil, unless it was cut off
 		r.end(nil)
 	}()
 	defer r.host.close()
@@ -158,7 +165,7 @@ func (r *run) attempt() (agent.Outcome, error) {
 func (r *run) loop(model llm.Model, info llm.Info) (agent.Outcome, error) {
 	id := r.lease.JobID
 	o := agent.Options{
-		Host: r.host, Job: r.host.state(), Model: model, Info: info, Tools: r.o.Tools, Standing: r.o.Standing,
+		Host: r.host, Job: r.host.state(), Model: tracedModel{model, r.host.state().Model}, Info: info, Tools: r.o.Tools, Standing: r.o.Standing,
 		Events: func(ctx context.Context, after int64, limit int) ([]glovebox.Event, error) {
 			return r.o.Store.Events(ctx, id, after, limit)
 		},

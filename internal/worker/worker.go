@@ -159,6 +159,7 @@ func New(o Options) *Worker {
 	if o.Drain == 0 {
 		o.Drain = 5 * time.Second
 	}
+	o.Tools = traced(o.Tools)
 	return &Worker{o: o, metrics: newMetrics(o.Metrics, o.Tools), running: map[string]*run{}}
 }
 

@@ -19,6 +19,7 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"path/filepath"
 	"strings"
 	"syscall"
 
@@ -54,7 +55,7 @@ func Open(dir string) (*Store, error) {
 		return nil, failure("open", dir, err)
 	}
 	s := &Store{root: root}
-	if err := root.MkdirAll(tmpDir, 0o700); err != nil {
+	if err := errors.Join(root.MkdirAll(tmpDir, 0o700), syncParent(dir)); err != nil {
 		root.Close()
 		return nil, failure("open", dir, err)
 	}
@@ -63,6 +64,16 @@ func Open(dir string) (*Store, error) {
 		return nil, err
 	}
 	return s, nil
+}
+
+// syncParent makes the name of dir itself survive loss of power.
+func syncParent(dir string) error {
+	f, err := os.Open(filepath.Dir(filepath.Clean(dir)))
+	if err != nil {
+		return nil // it was there before us, and is not ours to read
+	}
+	defer f.Close()
+	return f.Sync()
 }
 
 // Close releases the directory. Readers that are open stay usable.

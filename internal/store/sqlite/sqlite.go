@@ -167,7 +167,22 @@ func prepareFile(path string) error {
 	if err != nil {
 		return dirError(path, err)
 	}
-	return f.Close()
+	if err := f.Close(); err != nil {
+		return dirError(path, err)
+	}
+	// The names, too, have to survive a loss of power.
+	for _, dir := range []string{filepath.Dir(path), filepath.Dir(filepath.Dir(path))} {
+		d, err := os.Open(dir)
+		if err != nil {
+			continue // it was there before us, and is not ours to read
+		}
+		err = d.Sync()
+		d.Close()
+		if err != nil {
+			return dirError(path, err)
+		}
+	}
+	return nil
 }
 
 func dirError(path string, err error) error {
