@@ -191,7 +191,7 @@ func (b *backend) api(w *worker.Worker, tokens bool) *api.API {
 // worker returns a worker that is not started.
 func (b *backend) worker(tokens bool) *worker.Worker {
 	return worker.New(worker.Options{
-		Concurrency: b.cfg.Concurrency, Store: b.store, Blobs: b.blobs, Live: b.live,
+		Concurrency: b.cfg.Concurrency, Presence: b.cfg.Path("workers"), Store: b.store, Blobs: b.blobs, Live: b.live,
 		Driver: b.driver.Driver, DriverName: b.cfg.Driver,
 		Models: func(_ context.Context, name string) (llm.Model, llm.Info, error) {
 			if name == "" {
