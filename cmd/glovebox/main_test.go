@@ -58,7 +58,7 @@ func TestScripts(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
-			"exits": exits, "server": startServer, "kill": killServer, "schedule": schedule, "follow": follow,
+			"exits": exits, "server": startServer, "crash": killServer, "schedule": schedule, "follow": follow,
 		},
 	})
 }
