@@ -11,7 +11,7 @@ LDFLAGS := -s -w -X gvisor.dev/gvisor/runsc/version.version=$(GVISOR) -X main.ve
 .PHONY: build demo test unit race lint bench image setup generate clean
 
 build:
-	go build -trimpath -ldflags '$(LDFLAGS)' -o bin/glovebox ./cmd/glovebox
+	go build -ldflags '$(LDFLAGS)' -o bin/glovebox ./cmd/glovebox
 
 setup:
 	scripts/setup.sh run
