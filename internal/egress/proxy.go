@@ -79,6 +79,7 @@ func NewProxy(p *Policy, o Options) *Proxy {
 func (p *Proxy) newTransport() *http.Transport {
 	return &http.Transport{
 		DisableCompression:     true,
+		TLSHandshakeTimeout:    p.timeouts.Hello,
 		MaxIdleConnsPerHost:    16,
 		IdleConnTimeout:        30 * time.Second,
 		ResponseHeaderTimeout:  p.timeouts.Idle,
