@@ -58,7 +58,7 @@ func TestScripts(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
-			"exits": exits, "server": startServer, "crash": killServer, "schedule": schedule, "follow": follow,
+			"exits": exits, "server": startServer, "crash": killServer, "schedule": schedule, "follow": follow, "interrupt": interrupt,
 		},
 	})
 }
@@ -156,4 +156,31 @@ func follow(ts *testscript.TestScript, _ bool, args []string) {
 		}
 	}
 	ts.Fatalf("no event %s came: %v", args[0], sc.Err())
+}
+
+// interrupt runs a command, sends it SIGINT once its output has a text, and
+// checks its exit code: interrupt TEXT CODE COMMAND...
+func interrupt(ts *testscript.TestScript, _ bool, args []string) {
+	path, err := exec.LookPath(args[2])
+	ts.Check(err)
+	cmd := &exec.Cmd{Path: path, Args: args[2:], Dir: ts.MkAbs("."), Stderr: os.Stderr}
+	for _, k := range []string{"PATH", "HOME", "GLOVEBOX_DATA", "GLOVEBOX_DRIVER", "GLOVEBOX_LOG_LEVEL"} {
+		cmd.Env = append(cmd.Env, k+"="+ts.Getenv(k))
+	}
+	out, err := cmd.StdoutPipe()
+	ts.Check(err)
+	ts.Check(cmd.Start())
+	sc := bufio.NewScanner(out)
+	sc.Buffer(nil, 1<<20)
+	sent := false
+	for sc.Scan() {
+		if !sent && strings.Contains(sc.Text(), args[0]) {
+			sent = true
+			ts.Check(cmd.Process.Signal(os.Interrupt))
+		}
+	}
+	err = cmd.Wait()
+	if got := cmd.ProcessState.ExitCode(); !sent || strconv.Itoa(got) != args[1] {
+		ts.Fatalf("interrupted %v, exit code %d (%v); want %s", sent, got, err, args[1])
+	}
 }

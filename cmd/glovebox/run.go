@@ -59,7 +59,11 @@ func (c *runCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	if j.Status != glovebox.StatusComplete {
+	switch j.Status {
+	case glovebox.StatusComplete:
+	case glovebox.StatusCancelled:
+		return exitError(exitInterrupted)
+	default:
 		return exitError(exitFailed)
 	}
 	return c.deliver(ctx, a, cl, j)
