@@ -337,6 +337,7 @@ func BenchmarkPack(b *testing.B) {
 		total += int64(len(f))
 	}
 	run := func(b *testing.B, f func(w io.Writer) error) {
+		b.Helper()
 		b.SetBytes(total)
 		for b.Loop() {
 			c := &counter{}

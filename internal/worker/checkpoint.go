@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"errors"
 	"io"
 	"time"
 
@@ -109,13 +110,13 @@ func (p *lazyPut) finish(cause error) (*blob.Info, error) {
 		p.pipe.CloseWithError(writeFailed{cause})
 	}
 	<-p.done
-	if _, ours := p.err.(writeFailed); ours || p.err == nil {
-		if cause != nil {
-			return nil, nil
-		}
-		return &p.info, nil
+	if _, ours := errors.AsType[writeFailed](p.err); ours {
+		return nil, nil //nolint:nilerr // it is the caller's own error
 	}
-	return nil, p.err
+	if p.err != nil {
+		return nil, p.err
+	}
+	return &p.info, nil
 }
 
 // writeFailed marks the error that finish itself gives to Put.

@@ -115,6 +115,7 @@ func TestCrashSweep(t *testing.T) {
 
 // crashAt reports whether the job was long enough to die at its nth append.
 func crashAt(t *testing.T, n int, after bool) bool {
+	t.Helper()
 	w := newWorld(t)
 	w.model = script{
 		shell("echo one >> one.txt"),

@@ -1,6 +1,8 @@
 package worker
 
 import (
+	"errors"
+
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/glovebox-dev/glovebox"
@@ -65,7 +67,7 @@ func register[C prometheus.Collector](reg prometheus.Registerer, c C) C {
 		return c
 	}
 	if err := reg.Register(c); err != nil {
-		if had, ok := err.(prometheus.AlreadyRegisteredError); ok {
+		if had, ok := errors.AsType[prometheus.AlreadyRegisteredError](err); ok {
 			if same, ok := had.ExistingCollector.(C); ok {
 				return same
 			}

@@ -25,6 +25,7 @@ func mustOpen(t *testing.T, dir string) *Store {
 func TestStore(t *testing.T) {
 	t.Parallel()
 	blobtest.Exercise(t, func(t *testing.T) (s, again blob.Store) {
+		t.Helper()
 		dir := filepath.Join(t.TempDir(), "blobs")
 		return mustOpen(t, dir), mustOpen(t, dir)
 	})

@@ -178,7 +178,7 @@ func (s *Store) queryRow(query string, args []any, dst ...any) error {
 	if err != nil {
 		return err
 	}
-	return st.QueryRow(args...).Scan(dst...)
+	return st.QueryRowContext(context.Background(), args...).Scan(dst...)
 }
 
 // stmt returns a prepared statement of the readers. query must be one of a
@@ -187,7 +187,7 @@ func (s *Store) stmt(query string) (*sql.Stmt, error) {
 	if st, ok := s.stmts.Load(query); ok {
 		return st.(*sql.Stmt), nil
 	}
-	st, err := s.read.Prepare(query)
+	st, err := s.read.PrepareContext(context.Background(), query)
 	if err != nil {
 		return nil, err
 	}

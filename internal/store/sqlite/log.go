@@ -115,7 +115,7 @@ func (s *Store) Events(ctx context.Context, jobID string, after int64, limit int
 	if err != nil {
 		return nil, s.failure("read events", err)
 	}
-	rows, err := st.Query(num, after, limit)
+	rows, err := st.QueryContext(context.WithoutCancel(ctx), num, after, limit)
 	if err != nil {
 		return nil, s.failure("read events", err)
 	}

@@ -51,7 +51,7 @@ func (l *line) load(s *Store) error {
 	if err != nil {
 		return err
 	}
-	rows, err := st.Query()
+	rows, err := st.QueryContext(context.Background())
 	if err != nil {
 		return err
 	}

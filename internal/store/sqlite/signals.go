@@ -28,10 +28,10 @@ func (s *Store) SendSignal(ctx context.Context, tenant, id string, sig glovebox.
 		if tenant != "" && r.job.Tenant != tenant {
 			return noJob(id)
 		}
-		switch {
-		case r.job.Status == glovebox.StatusPending:
+		switch r.job.Status {
+		case glovebox.StatusPending:
 			return t.append(r, signalEvents(t.now, sig)...)
-		case r.job.Status == glovebox.StatusRunning:
+		case glovebox.StatusRunning:
 			return t.leave(r, sig)
 		}
 		if sig.Limits == nil || !stoppedAtSoftLimit(r.job) {
@@ -115,7 +115,7 @@ func (t *txn) signals(num int64) ([]glovebox.Signal, error) {
 }
 
 func scanSignals(st *sql.Stmt, num int64) ([]glovebox.Signal, error) {
-	rows, err := st.Query(num)
+	rows, err := st.QueryContext(context.Background(), num)
 	if err != nil {
 		return nil, err
 	}

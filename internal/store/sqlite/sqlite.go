@@ -100,7 +100,7 @@ func Open(path string, o Options) (_ *Store, err error) {
 	s := &Store{path: path, now: o.Now, cache: newCache(o.CacheBytes), hub: newHub()}
 	defer func() {
 		if err != nil {
-			s.closeDBs()
+			_ = s.closeDBs()
 		}
 	}()
 	if s.write, err = openDB(path, "_txlock=immediate&_pragma=synchronous(FULL)&_pragma=cache_size(-8000)"); err != nil {
@@ -231,7 +231,7 @@ func (s *Store) migrate() error {
 // without saying so.
 func (s *Store) diagnose(op string, err error) error {
 	var verdict string
-	if e := s.write.QueryRow("PRAGMA quick_check(1)").Scan(&verdict); e == nil && verdict != "ok" {
+	if e := s.write.QueryRowContext(context.Background(), "PRAGMA quick_check(1)").Scan(&verdict); e == nil && verdict != "ok" {
 		return s.damaged(op, errors.Join(err, errors.New(verdict)))
 	}
 	return s.failure(op, err)

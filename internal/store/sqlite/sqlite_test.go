@@ -18,7 +18,10 @@ import (
 )
 
 var harness = storetest.Harness{
-	Place: func(t testing.TB) string { return filepath.Join(t.TempDir(), "data", "glovebox.db") },
+	Place: func(tb testing.TB) string {
+		tb.Helper()
+		return filepath.Join(tb.TempDir(), "data", "glovebox.db")
+	},
 	Open: func(place string, now func() time.Time) (store.Store, error) {
 		return Open(place, Options{Now: now})
 	},
@@ -30,13 +33,13 @@ func TestStore(t *testing.T) { storetest.Exercise(t, harness) }
 
 func BenchmarkStore(b *testing.B) { storetest.Benchmark(b, harness) }
 
-func mustOpen(t testing.TB, path string) *Store {
-	t.Helper()
+func mustOpen(tb testing.TB, path string) *Store {
+	tb.Helper()
 	s, err := Open(path, Options{})
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	t.Cleanup(func() { s.Close() })
+	tb.Cleanup(func() { s.Close() })
 	return s
 }
 

@@ -47,7 +47,7 @@ func (s *Store) TokenByHash(ctx context.Context, hash [32]byte) (*glovebox.Token
 	if err != nil {
 		return nil, s.failure("read token", err)
 	}
-	t, err := scanToken(st.QueryRow(hex.EncodeToString(hash[:])).Scan)
+	t, err := scanToken(st.QueryRowContext(context.WithoutCancel(ctx), hex.EncodeToString(hash[:])).Scan)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, glovebox.Errorf(glovebox.CodeNotFound, "there is no such token")
 	}

@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"bytes"
+	"context"
 	"database/sql"
 	"encoding/json"
 	"errors"
@@ -47,7 +48,7 @@ func (t *txn) exec(query string, args ...any) (sql.Result, error) {
 		return nil, err
 	}
 	t.writes++
-	return st.Exec(args...)
+	return st.ExecContext(context.Background(), args...)
 }
 
 func (t *txn) queryRow(query string, args []any, dst ...any) error {
@@ -55,7 +56,7 @@ func (t *txn) queryRow(query string, args []any, dst ...any) error {
 	if err != nil {
 		return err
 	}
-	return st.QueryRow(args...).Scan(dst...)
+	return st.QueryRowContext(context.Background(), args...).Scan(dst...)
 }
 
 // load returns a job for changing: the row is the caller's own.

@@ -232,5 +232,5 @@ func (w *writer) queryInt(dst *int64, query string, args ...any) error {
 	if err != nil {
 		return err
 	}
-	return st.QueryRow(args...).Scan(dst)
+	return st.QueryRowContext(context.Background(), args...).Scan(dst)
 }

@@ -174,7 +174,7 @@ func testList(t *testing.T, h Harness) {
 		t.Errorf("pages give %d jobs %v,\nwant %d %v", len(got), got, len(want), want)
 	}
 	f.claim("w")
-	for query, n := range map[string]int{"äpfel": 25, "TASK number_7 ": 1, "number%": 0, "inserted": 3, "numberX7": 0, `\`: 0, "100%": 25} {
+	for query, n := range map[string]int{"äpfel": 25, "TASK  number_7\t": 1, "number%": 0, "inserted": 3, "numberX7": 0, `\`: 0, "100%": 25} {
 		page, err := f.ListJobs(f.ctx(), store.JobFilter{Query: query, Limit: 100})
 		if err != nil || len(page.Jobs) != n {
 			t.Errorf("%q finds %d, want %d, %v", query, len(page.Jobs), n, err)

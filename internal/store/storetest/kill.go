@@ -92,7 +92,7 @@ func testKillDurability(t *testing.T, h Harness) {
 }
 
 func killAfter(t *testing.T, place string, lines int, acked map[string]int64) {
-	cmd := exec.Command(os.Args[0])
+	cmd := exec.CommandContext(t.Context(), os.Args[0])
 	cmd.Env = append(os.Environ(), childEnv+"="+place)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
