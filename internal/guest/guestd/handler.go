@@ -49,11 +49,10 @@ func (h *handler) Start(_ context.Context, r *connect.Request[guestpb.Command]) 
 	if err != nil {
 		return nil, err
 	}
-	p, err := h.s.procs.Start(c)
-	if err != nil {
+	if _, err := h.s.procs.Start(c); err != nil {
 		return nil, h.s.hide(err)
 	}
-	return connect.NewResponse(stateMessage(p.State(false))), nil
+	return connect.NewResponse(&guestpb.ProcessState{Id: c.ID, Running: true}), nil
 }
 
 func (h *handler) State(_ context.Context, r *connect.Request[guestpb.ProcessRef]) (*connect.Response[guestpb.ProcessState], error) {

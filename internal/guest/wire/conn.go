@@ -24,8 +24,16 @@ func NewConn(s *yamux.Stream, r io.Reader) *Conn {
 	return &Conn{Stream: s, r: r}
 }
 
-// Read implements io.Reader.
-func (c *Conn) Read(p []byte) (int, error) { return c.r.Read(p) }
+// Read implements io.Reader. yamux ends streams of a session that broke as if
+// the peer had; here that is io.ErrUnexpectedEOF, so that what is cut off is
+// not taken for whole.
+func (c *Conn) Read(p []byte) (int, error) {
+	n, err := c.r.Read(p)
+	if err == io.EOF && c.Session().IsClosed() {
+		err = io.ErrUnexpectedEOF
+	}
+	return n, err
+}
 
 // CloseWrite tells the peer that nothing more comes.
 func (c *Conn) CloseWrite() error { return c.Stream.Close() }

@@ -262,3 +262,39 @@ func TestGuardJoinsWrites(t *testing.T) {
 		t.Errorf("%d of %d bytes, %v", len(got), len(data), err)
 	}
 }
+
+// TestBrokenSessionIsNoEnd checks that what is cut off is not taken for whole.
+func TestBrokenSessionIsNoEnd(t *testing.T) {
+	t.Parallel()
+	a, b := net.Pipe()
+	host, err := NewHost(a)
+	if err != nil {
+		t.Fatal(err)
+	}
+	inside, err := NewGuest(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer inside.Close()
+	for _, broken := range []bool{false, true} {
+		st, err := host.OpenStream()
+		if err != nil {
+			t.Fatal(err)
+		}
+		theirs, err := inside.AcceptStream()
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := io.EOF
+		if broken {
+			a.Close()
+			<-host.CloseChan()
+			want = io.ErrUnexpectedEOF
+		} else {
+			theirs.Close()
+		}
+		if _, err := NewConn(st, nil).Read(make([]byte, 1)); err != want {
+			t.Errorf("broken: %v, error %v", broken, err)
+		}
+	}
+}

@@ -167,26 +167,48 @@ func (t *Table) reserve(p *Process) error {
 
 // files are the ends of a process's input and output.
 type files struct {
-	child   [3]*os.File
-	readers []*os.File // stdout, stderr; or the terminal
+	child   [3]int // descriptors that the process gets
+	own     []int  // those of them that are ours to close once it has them
+	readers []*os.File
 	stdin   *os.File
 }
 
 func (f *files) close(all bool) {
-	for i, c := range f.child {
-		if c != nil && (i == 0 || c != f.child[0]) && (i < 2 || c != f.child[1]) {
-			c.Close()
-		}
+	for _, fd := range f.own {
+		unix.Close(fd)
 	}
-	if all {
-		for _, r := range f.readers {
-			r.Close()
-		}
-		if f.stdin != nil {
-			f.stdin.Close()
-		}
+	if !all {
+		return
+	}
+	for _, r := range f.readers {
+		r.Close()
+	}
+	if f.stdin != nil {
+		f.stdin.Close()
 	}
 }
+
+// pipe makes a pipe of which we keep one end. os.Pipe would register both
+// with the poller, which is four system calls too many.
+func (f *files) pipe(keepWrite bool) (ours *os.File, theirs int, err error) {
+	var p [2]int
+	if err := unix.Pipe2(p[:], unix.O_CLOEXEC); err != nil {
+		return nil, 0, err
+	}
+	keep, theirs := p[0], p[1]
+	if keepWrite {
+		keep, theirs = p[1], p[0]
+	}
+	f.own = append(f.own, theirs)
+	if err := unix.SetNonblock(keep, true); err != nil {
+		unix.Close(keep)
+		return nil, 0, err
+	}
+	return os.NewFile(uintptr(keep), "pipe"), theirs, nil
+}
+
+// devNull is the empty input of every process that has no other.
+var devNull = sync.OnceValues(func() (int, error) { return unix.Open(os.DevNull, unix.O_RDONLY|unix.O_CLOEXEC, 0) })
 
 // launch forks. It returns what brings the end and the files to read.
 func (t *Table) launch(p *Process, path string) (<-chan exit, []*os.File, error) {
@@ -199,7 +221,7 @@ func (t *Table) launch(p *Process, path string) (<-chan exit, []*os.File, error)
 	attr := &syscall.ProcAttr{
 		Dir:   c.Dir,
 		Env:   append(c.Env[:len(c.Env):len(c.Env)], p.marker),
-		Files: []uintptr{f.child[0].Fd(), f.child[1].Fd(), f.child[2].Fd()},
+		Files: []uintptr{uintptr(f.child[0]), uintptr(f.child[1]), uintptr(f.child[2])},
 		Sys:   &syscall.SysProcAttr{Setsid: true, Setctty: c.TTY, Ctty: 0, Credential: c.Cred},
 	}
 	p.mu.Lock()
@@ -231,20 +253,17 @@ func open(c *Command) (*files, error) {
 	}
 	var err error
 	if c.NoStdin {
-		if f.child[0], err = os.Open(os.DevNull); err != nil {
-			return f, err
-		}
-	} else if f.child[0], f.stdin, err = os.Pipe(); err != nil {
-		return f, err
+		f.child[0], err = devNull()
+	} else {
+		f.stdin, f.child[0], err = f.pipe(true)
 	}
-	for i := 1; i <= 2; i++ {
-		r, w, err := os.Pipe()
-		if err != nil {
-			return f, err
+	for i := 1; i <= 2 && err == nil; i++ {
+		var r *os.File
+		if r, f.child[i], err = f.pipe(false); err == nil {
+			f.readers = append(f.readers, r)
 		}
-		f.child[i], f.readers = w, append(f.readers, r)
 	}
-	return f, nil
+	return f, err
 }
 
 func (f *files) openTTY(c *Command) error {
@@ -252,8 +271,13 @@ func (f *files) openTTY(c *Command) error {
 	if err != nil {
 		return err
 	}
+	defer slave.Close()
 	f.stdin, f.readers = master, []*os.File{master}
-	f.child = [3]*os.File{slave, slave, slave}
+	fd, err := unix.FcntlInt(slave.Fd(), unix.F_DUPFD_CLOEXEC, 3)
+	if err != nil {
+		return err
+	}
+	f.child, f.own = [3]int{fd, fd, fd}, []int{fd}
 	if c.Cred != nil {
 		if err := slave.Chown(int(c.Cred.Uid), int(c.Cred.Gid)); err != nil && !errors.Is(err, syscall.EPERM) {
 			return err
