@@ -189,6 +189,14 @@ func (b *box) removeStrays(ctx context.Context, job *glovebox.Job) {
 	}
 }
 
+// remove hangs up and destroys the job's sandbox.
+func (b *box) remove() {
+	b.hangUp()
+	if job := b.h.state(); job.Sandbox != nil {
+		b.h.r.w.destroy(sandbox.ID(job.Sandbox.ID))
+	}
+}
+
 func (b *box) enforced(ctx context.Context, id sandbox.ID) map[string]string {
 	infos, err := b.h.r.o.Driver.List(ctx)
 	if err != nil {

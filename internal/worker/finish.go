@@ -8,7 +8,6 @@ import (
 
 	"github.com/glovebox-dev/glovebox"
 	"github.com/glovebox-dev/glovebox/internal/agent"
-	"github.com/glovebox-dev/glovebox/internal/sandbox"
 )
 
 // finish records how the job ended, and removes its sandbox. It tries until
@@ -17,20 +16,24 @@ import (
 // the same end.
 func (r *run) finish(out agent.Outcome) bool {
 	r.host.box.settle() // what the sandbox reached comes before the end
-	events := []glovebox.Event{r.host.event(glovebox.EventFinished, out.Finished())}
+	var events []glovebox.Event
 	if out.Status == glovebox.StatusComplete && r.artifact != nil {
-		events = append([]glovebox.Event{r.host.event(glovebox.EventArtifact, glovebox.ArtifactSaved{Artifact: *r.artifact})}, events...)
+		events = append(events, r.host.event(glovebox.EventArtifact, glovebox.ArtifactSaved{Artifact: *r.artifact}))
 	}
+	events = append(events, r.host.event(glovebox.EventFinished, out.Finished()))
 	wait := firstWait
 	for {
 		job, err := r.host.Append(r.ctx, events, out.Consume...)
 		if err == nil {
 			r.log.Info("job finished", "status", job.Status, "steps", job.Step)
-			if job.Status.Terminal() && job.Sandbox != nil { // else new limits came at the last moment
-				r.host.box.hangUp()
-				r.w.destroy(sandbox.ID(job.Sandbox.ID))
+			if job.Status.Terminal() { // else new limits came at the last moment
+				r.host.box.remove()
 			}
 			return true
+		}
+		if glovebox.CodeOf(err) == glovebox.CodeUnavailable {
+			// Perhaps the disk is full, and of what the sandbox wrote. Nothing needs it any more.
+			r.host.box.remove()
 		}
 		if glovebox.CodeOf(err) == glovebox.CodeConflict && len(out.Consume) > 0 {
 			out.Consume = nil // taken by an append whose answer was lost
