@@ -3,6 +3,7 @@ package sqlite
 import (
 	"bytes"
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -286,5 +287,41 @@ func TestFileSystemFull(t *testing.T) {
 		if _, err := storetest.CheckLog(t.Context(), s, id); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// Close leaves one file (and the lock), which is all that a backup needs.
+func TestCloseFoldsTheLog(t *testing.T) {
+	t.Parallel()
+	path := harness.Place(t)
+	s := mustOpen(t, path)
+	j, _, err := s.CreateJob(t.Context(), storetest.NewCreated("t", "x"), store.IdempotencyKey{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Job(t.Context(), "t", j.ID); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(path + "-wal"); !os.IsNotExist(err) {
+		t.Errorf("the write-ahead log is left: %v", err)
+	}
+}
+
+// L1 rests on these two.
+func TestCommitsAreFlushed(t *testing.T) {
+	t.Parallel()
+	s := mustOpen(t, harness.Place(t))
+	var synchronous int
+	var journal string
+	if err := s.w.do(t.Context(), func(x *txn) error {
+		return errors.Join(x.queryRow("PRAGMA synchronous", nil, &synchronous), x.queryRow("PRAGMA journal_mode", nil, &journal))
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if synchronous != 2 || journal != "wal" { // 2 is FULL
+		t.Errorf("synchronous is %d, journal mode is %q", synchronous, journal)
 	}
 }

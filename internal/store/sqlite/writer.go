@@ -82,7 +82,7 @@ func (w *writer) do(ctx context.Context, run func(*txn) error) error {
 
 func (w *writer) loop() {
 	defer close(w.ended)
-	defer w.conn.Close()
+	defer w.close()
 	tick := time.NewTicker(PollInterval)
 	defer tick.Stop()
 	for n := 1; ; {
@@ -96,6 +96,15 @@ func (w *writer) loop() {
 			return
 		}
 	}
+}
+
+// close gives the connection back. A statement left open would keep SQLite
+// from folding the write-ahead log into the file.
+func (w *writer) close() {
+	for _, st := range w.stmts {
+		st.Close()
+	}
+	w.conn.Close()
 }
 
 // collect returns first and what waits behind it, without those given up.
