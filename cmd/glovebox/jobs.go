@@ -319,6 +319,36 @@ func (s softLimits) limits() (glovebox.Limits, error) {
 	return l, l.Validate()
 }
 
+// machineLimits are those of the machine that a job gets.
+type machineLimits struct {
+	Memory    string  `placeholder:"SIZE" help:"Memory of the machine, such as 2GiB."`
+	Disk      string  `placeholder:"SIZE" help:"What it may write to its disk."`
+	CPUs      float64 `name:"cpus" placeholder:"N" help:"Processors, such as 1.5."`
+	Processes int64   `placeholder:"N" help:"Processes and threads at once."`
+}
+
+// addTo sets the limits that were named in l.
+func (m machineLimits) addTo(l *glovebox.Limits) error {
+	for _, s := range []struct {
+		flag, v string
+		to      *int64
+	}{{"memory", m.Memory, &l.MemoryBytes}, {"disk", m.Disk, &l.DiskBytes}} {
+		if s.v == "" {
+			continue
+		}
+		n, err := parseSize(s.v)
+		if err != nil {
+			return glovebox.Invalid(s.flag, "", "%s", err)
+		}
+		*s.to = max(n, 1) // 0 would be the default
+	}
+	if m.CPUs != m.CPUs || m.CPUs < 0 || m.CPUs > 1e6 || m.CPUs != 0 && m.CPUs < 0.001 {
+		return glovebox.Invalid("cpus", "give a number such as 1.5", "%v is out of range", m.CPUs)
+	}
+	l.CPUMillis, l.Processes = int64(m.CPUs*1000), m.Processes
+	return l.Validate()
+}
+
 func (a *app) say(format string, args ...any) error {
 	_, err := fmt.Fprintln(a.stdout, line(fmt.Sprintf(format, args...)))
 	return err

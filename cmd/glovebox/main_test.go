@@ -58,7 +58,7 @@ func TestScripts(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
-			"exits": exits, "server": startServer, "crash": killServer, "schedule": schedule, "follow": follow, "interrupt": interrupt,
+			"exits": exits, "server": startServer, "crash": killServer, "schedule": schedule, "follow": follow, "interrupt": interrupt, "envfile": envFile,
 		},
 	})
 }
@@ -183,4 +183,9 @@ func interrupt(ts *testscript.TestScript, _ bool, args []string) {
 	if got := cmd.ProcessState.ExitCode(); !sent || strconv.Itoa(got) != args[1] {
 		ts.Fatalf("interrupted %v, exit code %d (%v); want %s", sent, got, err, args[1])
 	}
+}
+
+// envFile sets a variable to what a file holds: envfile NAME FILE
+func envFile(ts *testscript.TestScript, _ bool, args []string) {
+	ts.Setenv(args[0], strings.TrimSpace(ts.ReadFile(args[1])))
 }

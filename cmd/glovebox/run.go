@@ -21,8 +21,9 @@ import (
 // runCmd runs one task.
 type runCmd struct {
 	settings
-	remote
 	softLimits
+	machineLimits
+	Server string   `placeholder:"URL" help:"Run it on this server (default: $$GLOVEBOX_URL, else one inside this process). The access token is taken from $$GLOVEBOX_TOKEN."`
 	Task   string   `arg:"" help:"What to build, in plain words; - reads it from standard input."`
 	Out    string   `short:"o" default:"out" placeholder:"DIR" help:"Where to leave the project; the zip is put beside it."`
 	Git    string   `placeholder:"URL" help:"Git repository to start from; URL#REF for a branch, tag or commit."`
@@ -83,6 +84,9 @@ func (c *runCmd) submission(a *app) (glovebox.Submission, error) {
 	if sub.Limits, err = c.limits(); err != nil {
 		return sub, err
 	}
+	if err := c.addTo(&sub.Limits); err != nil {
+		return sub, err
+	}
 	if c.Egress != "default" {
 		sub.Egress.Mode = glovebox.EgressMode(c.Egress)
 	} else if len(c.Allow) > 0 {
@@ -105,11 +109,11 @@ func (c *runCmd) submission(a *app) (glovebox.Submission, error) {
 // connect returns a client of the server that was named, or of one that is
 // started in this process.
 func (c *runCmd) connect(a *app, sub *glovebox.Submission) (cl *client.Client, stop func(), err error) {
-	if c.url(a) != "" {
+	if server := (remote{c.Server}); server.url(a) != "" {
 		if c.Record != "" {
 			return nil, nil, glovebox.Invalid("record", "leave out --server", "only a conversation of this process can be recorded")
 		}
-		cl, err = c.client(a)
+		cl, err = server.client(a)
 		return cl, func() {}, err
 	}
 	url, stop, err := c.startLocal(a)

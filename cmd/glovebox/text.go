@@ -2,6 +2,9 @@ package main
 
 import (
 	"fmt"
+	"math"
+	"strconv"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -38,15 +41,39 @@ func age(d time.Duration) string {
 // dollars writes millionths of a dollar.
 func dollars(micros int64) string { return fmt.Sprintf("$%.4f", float64(micros)/1e6) }
 
+var byteUnits = []string{"B", "KiB", "MiB", "GiB", "TiB"}
+
+// parseSize reads bytes as size writes them, also without a unit and with the
+// short forms K, M, G and T.
+func parseSize(s string) (int64, error) {
+	for i, unit := range byteUnits {
+		for _, suffix := range []string{unit, strings.TrimSuffix(unit, "iB")} {
+			if i == 0 && suffix != "B" {
+				continue
+			}
+			digits, ok := strings.CutSuffix(s, suffix)
+			if !ok {
+				continue
+			}
+			if n, err := strconv.ParseFloat(strings.TrimSpace(digits), 64); err == nil && n >= 0 && n < 1<<20 {
+				return int64(n * math.Pow(1024, float64(i))), nil
+			}
+		}
+	}
+	if n, err := strconv.ParseInt(s, 10, 64); err == nil && n >= 0 {
+		return n, nil
+	}
+	return 0, fmt.Errorf("%q is not a number of bytes, such as 2GiB", s)
+}
+
 // size writes bytes in the largest unit that fits.
 func size(n int64) string {
-	units := []string{"B", "KiB", "MiB", "GiB", "TiB"}
 	v, i := float64(n), 0
-	for v >= 1024 && i < len(units)-1 {
+	for v >= 1024 && i < len(byteUnits)-1 {
 		v, i = v/1024, i+1
 	}
 	if i == 0 {
 		return fmt.Sprintf("%d B", n)
 	}
-	return fmt.Sprintf("%.1f %s", v, units[i])
+	return fmt.Sprintf("%.1f %s", v, byteUnits[i])
 }

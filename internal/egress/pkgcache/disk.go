@@ -60,6 +60,7 @@ func openDisk(dir string, max int64) (*disk, error) {
 		return nil, glovebox.Errorf(glovebox.CodeUnavailable, "make the package cache: %w", err)
 	}
 	d := &disk{dir: dir, max: max, checked: map[string]bool{}}
+	d.removeLeft()
 	files, err := d.files()
 	if err != nil {
 		return nil, glovebox.Errorf(glovebox.CodeUnavailable, "read the package cache: %w", err)
@@ -68,6 +69,20 @@ func openDisk(dir string, max int64) (*disk, error) {
 		d.size += f.size
 	}
 	return d, nil
+}
+
+// leftAfter is how old a temporary file is that no living process writes any
+// more: fetching takes less.
+const leftAfter = 6 * time.Hour
+
+// removeLeft removes what fetching left when it was cut off by a crash.
+func (d *disk) removeLeft() {
+	names, _ := filepath.Glob(filepath.Join(d.dir, "new-*")) // the pattern is valid
+	for _, name := range names {
+		if info, err := os.Stat(name); err == nil && time.Since(info.ModTime()) > leftAfter {
+			os.Remove(name)
+		}
+	}
 }
 
 func (d *disk) path(key string) string { return filepath.Join(d.dir, key[:2], key) }

@@ -335,9 +335,22 @@ func TestEvictionAndDamage(t *testing.T) {
 	if err := os.WriteFile(d.path(a), bytes.Repeat([]byte{0}, 30), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	left, young := filepath.Join(d.dir, "new-1"), filepath.Join(d.dir, "new-2")
+	for _, name := range []string{left, young} {
+		if err := os.WriteFile(name, []byte("cut off"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	os.Chtimes(left, old, old.Add(-leftAfter))
 	d2, err := openDisk(d.dir, 100)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if _, err := os.Stat(left); err == nil {
+		t.Error("what a crash left is still there")
+	}
+	if _, err := os.Stat(young); err != nil {
+		t.Error("what another process writes is gone")
 	}
 	if d2.get(a) != nil || d2.get(c) == nil {
 		t.Error("damage is not noticed")
