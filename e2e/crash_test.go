@@ -82,7 +82,7 @@ func pause(t *testing.T, d time.Duration) {
 func TestAcknowledgedJobsSurvive(t *testing.T) {
 	data := dataDir(t)
 	model := "replay:" + filepath.Join(t.TempDir(), "end.replay")
-	if err := os.WriteFile(model[len("replay:"):], []byte("turn end\ncall finish\n  summary = Nothing was asked.\n  how_to_run = true\n  proofs := [\"true\"]\n"), 0o644); err != nil {
+	if err := os.WriteFile(model[len("replay:"):], []byte("turn end\ncall finish\n  summary = Nothing was asked.\n  how_to_run = true\n  proofs := [\"test -d /workspace\"]\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	s := serve(t, data, "--model", model, "--concurrency", "1")

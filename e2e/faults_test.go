@@ -47,9 +47,8 @@ func TestSandboxDies(t *testing.T) {
 	id := s.schedule("Take six steps.")
 	kills := 0
 	s.follow(id, func(e glovebox.Event) bool {
-		if e.Type == glovebox.EventCheckpoint && kills < 2 {
+		if e.Type == glovebox.EventCheckpoint && kills < 2 && killSandboxes(t, data) {
 			kills++
-			killSandboxes(t, data)
 		}
 		return true
 	})
@@ -88,8 +87,9 @@ func TestSandboxDiesAgainAndAgain(t *testing.T) {
 	checkLaws(t, s, id)
 }
 
-// killSandboxes kills the processes of all sandboxes below a data directory.
-func killSandboxes(t *testing.T, data string) {
+// killSandboxes kills the processes of all sandboxes below a data directory,
+// and reports whether there was one.
+func killSandboxes(t *testing.T, data string) bool {
 	t.Helper()
 	procs, err := filepath.Glob("/proc/[0-9]*/cmdline")
 	if err != nil {
@@ -105,9 +105,7 @@ func killSandboxes(t *testing.T, data string) {
 		syscall.Kill(pid, syscall.SIGKILL)
 		n++
 	}
-	if n == 0 {
-		t.Errorf("found no sandbox process that names %s", data)
-	}
+	return n > 0
 }
 
 // TestHandOver stops a server with SIGTERM in the middle of a job: the job is
@@ -142,7 +140,7 @@ func TestFullDisk(t *testing.T) {
 	}
 	image := dataDir(t) // only its link to the image is used
 	data := t.TempDir()
-	if err := syscall.Mount("tmpfs", data, "tmpfs", 0, "size=24m"); err != nil {
+	if err := syscall.Mount("tmpfs", data, "tmpfs", 0, "size=256m"); err != nil {
 		t.Skipf("no small file system could be mounted: %v", err)
 	}
 	t.Cleanup(func() { syscall.Unmount(data, syscall.MNT_DETACH) })
@@ -150,8 +148,8 @@ func TestFullDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	model := filepath.Join(image, "fill.replay")
-	if err := os.WriteFile(model, []byte("turn fill\ncall shell\n  command = head -c 60000000 /dev/urandom > big.bin\n\n"+
-		"turn end\ncall finish\n  summary = Filled.\n  how_to_run = true\n  proofs := [\"true\"]\n"), 0o644); err != nil {
+	if err := os.WriteFile(model, []byte("turn fill\ncall shell\n  command = head -c 300000000 /dev/urandom > big.bin\n\n"+
+		"turn end\ncall finish\n  summary = Filled.\n  how_to_run = true\n  proofs := [\"test -d /workspace\"]\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	s := serve(t, data, "--model", "replay:"+model)

@@ -325,12 +325,16 @@ func checkNothingIsLeft(t *testing.T, data string) {
 			t.Errorf("a mount is left: %s", line)
 		}
 	}
-	left, err := filepath.Glob(filepath.Join(data, "sandboxes", "*", "*"))
+	left, err := filepath.Glob(filepath.Join(data, "sandboxes", "sandboxes", "*"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, p := range left {
-		t.Logf("in the state directory: %s", p)
+	workers, err := filepath.Glob(filepath.Join(data, "workers", "*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range append(left, workers...) {
+		t.Errorf("a file is left: %s", p)
 	}
 }
 

@@ -67,7 +67,29 @@ func packGuest(dir, binary string) (path string, err error) {
 		return path, nil
 	}
 	removeOthers(dir, path)
+	if err := checkRoom(dir, src); err != nil {
+		return "", err
+	}
 	return path, writeGuestImage(path, src)
+}
+
+// checkRoom returns an error if dir has no room for the image of src: twice
+// its size, since the packer keeps a copy of what it packs, which it lets go
+// of late when it fails.
+func checkRoom(dir string, src *os.File) error {
+	info, err := src.Stat()
+	if err != nil {
+		return err
+	}
+	var fs unix.Statfs_t
+	if err := unix.Statfs(dir, &fs); err != nil {
+		return fmt.Errorf("statfs %s: %w", dir, err)
+	}
+	free, need := int64(fs.Bavail)*fs.Bsize, 2*info.Size()+1<<20
+	if free < need {
+		return fmt.Errorf("%s has %d MiB of space left, %d MiB are needed", dir, free>>20, need>>20)
+	}
+	return nil
 }
 
 // removeOthers removes guest images that nobody made in the last minute: a
