@@ -10,8 +10,8 @@
 // Files of packages never change and are kept until room is needed, the
 // longest unused first; where their digest is known, what does not have it is
 // not kept or passed on. Descriptions of packages are kept too, are asked
-// about again after [Fresh], and serve as they are when the registry can't be
-// reached. Only what names a package is served: the rest of a registry's
+// about again after [Fresh], or at once if the package manager insists, and
+// serve as they are when the registry can't be reached. Only what names a package is served: the rest of a registry's
 // interface, which the host's credentials may open, is not.
 package pkgcache
 
@@ -37,8 +37,13 @@ import (
 )
 
 // Fresh is how long the description of a package is served without asking
-// the registry whether it has changed.
-const Fresh = 5 * time.Minute
+// the registry whether it has changed. npm looks for a version that is not in
+// it once more with "no-cache", so what was published since is found.
+const Fresh = time.Hour
+
+// insisted is the same for a package manager that says "no-cache": there is
+// no use in asking again for each package of one installation.
+const insisted = 10 * time.Second
 
 // Bounds of what is fetched.
 const (
@@ -111,6 +116,7 @@ type want struct {
 	auth      string // of the host, for url
 	accept    string
 	immutable bool
+	fresh     time.Duration                                  // how old what is kept may be
 	digest    func() digest                                  // of the file, where known
 	rewrite   func(final *url.URL, b []byte) ([]byte, error) // of a description, before it is kept
 }
@@ -146,6 +152,10 @@ func (c *Cache) answer(r *http.Request, out egress.Outside, route func(*http.Req
 	if err != nil {
 		return nil, err
 	}
+	w.fresh = Fresh
+	if strings.Contains(r.Header.Get("Cache-Control"), "no-cache") {
+		w.fresh = insisted
+	}
 	u, err := url.Parse(w.url)
 	if err != nil {
 		return nil, &refusal{http.StatusNotFound, "there is no such package"}
@@ -180,7 +190,7 @@ func portOf(u *url.URL) uint16 {
 // network was needed.
 func (c *Cache) find(ctx context.Context, w *want, out egress.Outside) (e *entry, hit bool, err error) {
 	old := c.disk.get(w.key())
-	if old != nil && (w.immutable || c.now().Sub(old.FetchedAt) < Fresh) {
+	if old != nil && (w.immutable || c.now().Sub(old.FetchedAt) < w.fresh) {
 		return old, true, nil
 	}
 	for {

@@ -202,6 +202,13 @@ func TestNPM(t *testing.T) {
 	if code, _ := get(t, c, out, npm, "/left", "Accept", abbreviated); code != 200 || out.count() != 3 {
 		t.Errorf("revalidation: %d, asked %d times", code, out.count())
 	}
+	now = now.Add(insisted + time.Second)
+	if code, _ := get(t, c, out, npm, "/left", "Accept", abbreviated); code != 200 || out.count() != 3 {
+		t.Errorf("fresh: %d, asked %d times", code, out.count())
+	}
+	if code, _ := get(t, c, out, npm, "/left", "Accept", abbreviated, "Cache-Control", "no-cache"); code != 200 || out.count() != 4 {
+		t.Errorf("no-cache: %d, asked %d times", code, out.count())
+	}
 	now = now.Add(Fresh + time.Second)
 	r.down = true
 	code, body, h := getFull(t, c, out, npm, "/left", "Accept", abbreviated, "Accept-Encoding", "gzip")
