@@ -10,9 +10,10 @@
 // Files of packages never change and are kept until room is needed, the
 // longest unused first; where their digest is known, what does not have it is
 // not kept or passed on. Descriptions of packages are kept too, are asked
-// about again after [Fresh], or at once if the package manager insists, and
-// serve as they are when the registry can't be reached. Only what names a package is served: the rest of a registry's
-// interface, which the host's credentials may open, is not.
+// about again after a while ([Fresh]), or at once if the package manager
+// insists, and serve as they are when the registry can't be reached. Only what
+// names a package is served: the rest of a registry's interface, which the
+// host's credentials may open, is not.
 package pkgcache
 
 import (
@@ -37,9 +38,15 @@ import (
 )
 
 // Fresh is how long the description of a package is served without asking
-// the registry whether it has changed. npm looks for a version that is not in
-// it once more with "no-cache", so what was published since is found.
-const Fresh = time.Hour
+// the registry whether it has changed: as long as npm itself would.
+//
+// FreshUntagged is the same where the registry gives no ETag, so that asking
+// means to fetch all of it again (tens of megabytes for one installation). A
+// version that was published in that time is found with --prefer-online.
+const (
+	Fresh         = 5 * time.Minute
+	FreshUntagged = 30 * time.Minute
+)
 
 // insisted is the same for a package manager that says "no-cache": there is
 // no use in asking again for each package of one installation.
@@ -116,7 +123,7 @@ type want struct {
 	auth      string // of the host, for url
 	accept    string
 	immutable bool
-	fresh     time.Duration                                  // how old what is kept may be
+	insist    bool                                           // what is kept must be quite new
 	digest    func() digest                                  // of the file, where known
 	rewrite   func(final *url.URL, b []byte) ([]byte, error) // of a description, before it is kept
 }
@@ -152,10 +159,7 @@ func (c *Cache) answer(r *http.Request, out egress.Outside, route func(*http.Req
 	if err != nil {
 		return nil, err
 	}
-	w.fresh = Fresh
-	if strings.Contains(r.Header.Get("Cache-Control"), "no-cache") {
-		w.fresh = insisted
-	}
+	w.insist = strings.Contains(r.Header.Get("Cache-Control"), "no-cache")
 	u, err := url.Parse(w.url)
 	if err != nil {
 		return nil, &refusal{http.StatusNotFound, "there is no such package"}
@@ -190,7 +194,7 @@ func portOf(u *url.URL) uint16 {
 // network was needed.
 func (c *Cache) find(ctx context.Context, w *want, out egress.Outside) (e *entry, hit bool, err error) {
 	old := c.disk.get(w.key())
-	if old != nil && (w.immutable || c.now().Sub(old.FetchedAt) < w.fresh) {
+	if old != nil && (w.immutable || c.now().Sub(old.FetchedAt) < w.fresh(old)) {
 		return old, true, nil
 	}
 	for {
@@ -207,6 +211,17 @@ func (c *Cache) find(ctx context.Context, w *want, out egress.Outside) (e *entry
 		}
 		return nil, false, err
 	}
+}
+
+// fresh is how old what is kept may be.
+func (w *want) fresh(e *entry) time.Duration {
+	switch {
+	case w.insist:
+		return insisted
+	case e.ETag == "":
+		return FreshUntagged
+	}
+	return Fresh
 }
 
 // fetch gets w from its registry and keeps it.
