@@ -60,6 +60,7 @@ func (c *serveCmd) Run(a *app) error {
 	if cfg.Concurrency > 0 {
 		go b.prepareImage(ctx)
 	}
+	dropStartPages()
 	select {
 	case <-ctx.Done():
 		log.Info("stopping: running jobs are handed over")
