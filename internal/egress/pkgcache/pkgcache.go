@@ -136,6 +136,11 @@ type refusal struct {
 
 func (e *refusal) Error() string { return e.msg }
 
+// unreachable is a registry that gives no answer for now.
+type unreachable struct{ msg string }
+
+func (e *unreachable) Error() string { return e.msg }
+
 // serve makes a handler from a function that finds out what is wanted.
 func (c *Cache) serve(route func(*http.Request) (*want, error)) egress.InternalHandler {
 	return func(r *http.Request, out egress.Outside) (*http.Response, error) {
@@ -146,6 +151,9 @@ func (c *Cache) serve(route func(*http.Request) (*want, error)) egress.InternalH
 		}
 		if f, ok := errors.AsType[*refusal](err); ok {
 			return text(r, f.status, f.msg), nil
+		}
+		if f, ok := errors.AsType[*unreachable](err); ok {
+			return text(r, http.StatusBadGateway, f.msg), nil
 		}
 		return nil, err
 	}
@@ -249,14 +257,19 @@ func (c *Cache) fetch(ctx context.Context, w *want, old *entry, out egress.Outsi
 		if ue, ok := errors.AsType[*url.Error](err); ok {
 			err = ue.Err
 		}
-		return nil, err
+		if egress.IsDenied(err) || ctx.Err() != nil {
+			return nil, err
+		}
+		// The cause may name what of the host's network the sandbox has no
+		// business to know.
+		return nil, &unreachable{"the registry " + req.URL.Host + " can't be reached"}
 	}
 	defer resp.Body.Close()
 	switch {
 	case resp.StatusCode == http.StatusNotModified && old != nil:
 		return c.disk.refresh(old, c.now()), nil
 	case resp.StatusCode >= 500:
-		return nil, fmt.Errorf("the registry answered %d", resp.StatusCode)
+		return nil, &unreachable{fmt.Sprintf("the registry answered %d %s", resp.StatusCode, http.StatusText(resp.StatusCode))}
 	case resp.StatusCode != http.StatusOK:
 		return nil, &refusal{resp.StatusCode, fmt.Sprintf("the registry answered %d %s", resp.StatusCode, http.StatusText(resp.StatusCode))}
 	}

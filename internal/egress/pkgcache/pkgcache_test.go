@@ -223,8 +223,8 @@ func TestNPM(t *testing.T) {
 	if code, _ := get(t, c, out, npm, "/left", "Accept", abbreviated, "If-None-Match", `"v1"`); code != http.StatusNotModified {
 		t.Errorf("not modified: %d", code)
 	}
-	if code, _ := get(t, c, out, npm, "/right"); code != 0 {
-		t.Errorf("unknown package of a registry that is down: %d", code)
+	if code, body := get(t, c, out, npm, "/right"); code != http.StatusBadGateway || !strings.Contains(body, "answered 503") {
+		t.Errorf("unknown package of a registry that is down: %d %s", code, body)
 	}
 	// The policy holds for what is cached.
 	for _, path := range []string{"/left", "/left/-/left-1.0.0.tgz"} {
