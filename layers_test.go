@@ -36,6 +36,7 @@ var layers = []string{
 	"client",
 	"internal/tui",
 	"cmd",
+	"e2e",
 }
 
 // siblings are folders whose packages do not know each other: the backends of

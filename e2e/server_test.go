@@ -143,7 +143,7 @@ func serveAs(t *testing.T, user *syscall.Credential, data string, args ...string
 	}()
 	t.Cleanup(func() {
 		s.stop()
-		if t.Failed() {
+		if t.Failed() && s.log.Len() > 200 {
 			t.Logf("the server's log:\n%s", tail(s.log.String(), 8000))
 		}
 	})
@@ -350,6 +350,13 @@ func (b *syncBuffer) Write(p []byte) (int, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.b.Write(p)
+}
+
+// Len returns how many bytes were written.
+func (b *syncBuffer) Len() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.Len()
 }
 
 func (b *syncBuffer) String() string {
