@@ -31,6 +31,7 @@ type price struct {
 // makes the call fit.
 func afford(job *glovebox.Job, info llm.Info, input int64, now time.Time) (price, *glovebox.Failure) {
 	limits, used := job.Limits, job.Usage
+	info = info.At(input) // a long request may cost more
 	out := int64(wantedOutput)
 	if info.MaxOutput > 0 {
 		out = min(out, info.MaxOutput)
@@ -76,11 +77,13 @@ func worst(info llm.Info, input, output int64) int64 {
 	if !info.Priced {
 		return 0
 	}
+	info = info.At(input)
 	return (input*readPrice(info) + output*info.OutputPrice + 999_999) / 1_000_000
 }
 
 // outputWithin returns how many tokens an answer may have so that the call
-// costs at most micros; negative if not even its input fits.
+// costs at most micros; negative if not even its input fits. The prices of
+// info are those of a request of that length.
 func outputWithin(info llm.Info, input, micros int64) int64 {
 	left := micros*1_000_000 - input*readPrice(info)
 	if left < 0 {

@@ -28,6 +28,9 @@ func TestAfford(t *testing.T) {
 	// The worst case of a whole call: 10,000 tokens at the price of writing
 	// the cache and 8,000 of output.
 	const whole = 10_000*375/100 + 8000*15
+	dear, almost := priced, priced // twice the input and one and a half times the output
+	dear.LongFrom, dear.LongInput, dear.LongOutput = input-1, 200, 150
+	almost.LongFrom, almost.LongInput, almost.LongOutput = input, 200, 150
 	for _, test := range []struct {
 		name   string
 		job    *glovebox.Job
@@ -44,6 +47,9 @@ func TestAfford(t *testing.T) {
 		{"one token too few", job(glovebox.Limits{Tokens: 20_000}, glovebox.Usage{Input: 20_001 - input - leastOutput}, 0), priced, 0, "tokens"},
 		{"money just enough", job(glovebox.Limits{CostMicros: whole}, glovebox.Usage{}, 0), priced, 8000, ""},
 		{"money for a shorter answer", job(glovebox.Limits{CostMicros: whole}, glovebox.Usage{CostMicros: 15_000}, 0), priced, 7000, ""},
+		{"a long request costs more", job(glovebox.Limits{CostMicros: whole}, glovebox.Usage{}, 0), dear, (whole - 75_000) * 2 / 45, ""},
+		{"a request that is just not long", job(glovebox.Limits{CostMicros: whole}, glovebox.Usage{}, 0), almost, 8000, ""},
+		{"no money for a long request", job(glovebox.Limits{CostMicros: 75_000 + 1024*22}, glovebox.Usage{}, 0), dear, 0, "cost_micros"},
 		{"no money", job(glovebox.Limits{CostMicros: whole}, glovebox.Usage{CostMicros: whole - 1000}, 0), priced, 0, "cost_micros"},
 		{"a limit of money, no price", job(glovebox.Limits{CostMicros: whole}, glovebox.Usage{}, 0), llm.Info{MaxOutput: 8000}, 0, "cost_micros"},
 		{"output is free", job(glovebox.Limits{CostMicros: whole}, glovebox.Usage{}, 0), llm.Info{MaxOutput: 8000, Priced: true}, 8000, ""},
@@ -79,6 +85,8 @@ func TestBudgets(t *testing.T) {
 		}
 		w := newWorld(limits, nil)
 		w.info = priced
+		w.info.LongFrom = rapid.Int64Range(0, 4000).Draw(t, "long from")
+		w.info.LongInput, w.info.LongOutput = 200, 150
 		w.jitter = rapid.Float64Range(0, 0.999).Draw(t, "jitter")
 		w.model = spender(w, rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0)), rapid.IntRange(1, 5).Draw(t, "fails"))
 		out, err := w.run(context.Background())
