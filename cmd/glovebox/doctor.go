@@ -131,7 +131,7 @@ func findModel(a *app, cfg config.Config) finding {
 	if model == "" {
 		return finding{"model", "limited", "no key is set", resolve.Hint}
 	}
-	if _, _, err := resolve.Resolve(model, a.getenv); err != nil {
+	if _, _, err := (resolve.Options{Overrides: overrides(cfg)}).Resolve(model, a.getenv); err != nil {
 		return finding{"model", "limited", err.Error(), resolve.Hint}
 	}
 	detail := model

@@ -1,11 +1,13 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
 	"github.com/glovebox-dev/glovebox"
 	"github.com/glovebox-dev/glovebox/internal/config"
+	"github.com/glovebox-dev/glovebox/internal/llm"
 )
 
 // settings are the flags that every command of a server has. What is not
@@ -55,7 +57,20 @@ func (s settings) load(a *app, more map[string]any) (config.Config, error) {
 	if err != nil {
 		return c, err
 	}
-	return c, c.Validate(driverNames()...)
+	errs := []error{c.Validate(driverNames()...)}
+	for _, o := range overrides(c) {
+		errs = append(errs, o.Validate())
+	}
+	return c, errors.Join(errs...)
+}
+
+// overrides are what the configuration says about models.
+func overrides(c config.Config) []llm.Override {
+	list := make([]llm.Override, len(c.Models))
+	for i, m := range c.Models {
+		list[i] = llm.Override(m)
+	}
+	return list
 }
 
 // configCmd shows the configuration.
@@ -71,7 +86,7 @@ func (c *configCmd) Run(a *app) error {
 	}
 	var b strings.Builder
 	for _, f := range cfg.Fields() {
-		fmt.Fprintf(&b, "# %s (%s)\n%s = %s\n\n", plain(f.Doc), f.Env, f.Name, plain(fmt.Sprint(f.Value)))
+		fmt.Fprintf(&b, "# %s (%s)\n%s = %s\n\n", plain(f.Doc), f.Env, f.Name, plain(f.String()))
 	}
 	_, err = fmt.Fprint(a.stdout, strings.TrimSuffix(b.String(), "\n"))
 	return err

@@ -220,7 +220,7 @@ func (b *backend) defaultModel() string {
 // are asked for), a recording other than the operator's own default must be
 // in the data directory, so that a name can't make the server open any file.
 func (b *backend) resolve(name string, strangers bool) (llm.Model, llm.Info, error) {
-	var o resolve.Options
+	o := resolve.Options{Overrides: overrides(b.cfg)}
 	if strangers && name != b.defaultModel() {
 		o.ReplayDir = b.cfg.Path("replays")
 	}

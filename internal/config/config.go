@@ -36,6 +36,21 @@ type Config struct {
 	Egress       Egress          `json:"egress"`
 	Packages     Packages        `json:"packages"`
 	Limits       glovebox.Limits `json:"limits" doc:"Limits of jobs that name none."`
+	Models       []Model         `json:"models" doc:"What is assumed of models, where the built-in table is wrong or lacks one; the last entry that fits counts, field by field. A list of: model (provider:name; a * at its end stands for any rest), window and max_output (tokens), images and reasoning (true or false), input_price, output_price, cache_read_price and cache_write_price (US dollars for a million tokens). In the environment: as YAML."`
+}
+
+// Model replaces what is assumed of models. Fields that are nil leave it as it
+// is. It is llm.Override, which checks it: layers apart, the two are one.
+type Model struct {
+	Model           string   `json:"model"`
+	Window          *int64   `json:"window"`
+	MaxOutput       *int64   `json:"max_output"`
+	Images          *bool    `json:"images"`
+	Reasoning       *bool    `json:"reasoning"`
+	InputPrice      *float64 `json:"input_price"`
+	OutputPrice     *float64 `json:"output_price"`
+	CacheReadPrice  *float64 `json:"cache_read_price"`
+	CacheWritePrice *float64 `json:"cache_write_price"`
 }
 
 // Log is how the server logs.
@@ -66,6 +81,7 @@ var (
 // Bounds of the numbers.
 const (
 	MaxConcurrency = 1000
+	MaxModels      = 1000
 	minPackages    = 16 << 20
 )
 
@@ -129,6 +145,9 @@ func (c Config) Validate(drivers ...string) error {
 	}
 	if n := c.Packages.MaxBytes; n != 0 && n < minPackages {
 		bad("packages.max_bytes", fmt.Sprintf("give at least %d, or 0 for none", minPackages), "%d is too little", n)
+	}
+	if len(c.Models) > MaxModels {
+		bad("models", fmt.Sprintf("give at most %d", MaxModels), "%d are too many", len(c.Models))
 	}
 	if err := c.Limits.Validate(); err != nil {
 		errs = append(errs, err)

@@ -97,6 +97,47 @@ func TestLoopback(t *testing.T) {
 	}
 }
 
+func TestModels(t *testing.T) {
+	t.Parallel()
+	file := "models:\n- {model: 'chat:*', window: 131072}\n- model: chat:m\n  input_price: 1\n  output_price: 2.5\n  images: true\n"
+	want := `[{"model":"chat:*","window":131072},{"images":true,"input_price":1,"model":"chat:m","output_price":2.5}]`
+	c, err := load(t, file, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown := func(c Config) string {
+		for _, f := range c.Fields() {
+			if f.Name == "models" {
+				return f.String()
+			}
+		}
+		return ""
+	}
+	if got := shown(c); got != want {
+		t.Errorf("read %s, want %s", got, want)
+	}
+	// What is shown can be given in the environment.
+	if c, err = load(t, "models: [{model: 'a:b'}]\n", map[string]string{"GLOVEBOX_MODELS": want}, nil); err != nil || shown(c) != want {
+		t.Errorf("from the environment: %s, %v", shown(c), err)
+	}
+	if got := shown(Default()); got != "[]" {
+		t.Errorf("none: %s", got)
+	}
+	for _, bad := range []string{"models: [{modell: x}]", "models: [{model: a:b, window: wide}]", "models: {model: a:b}", "models: [x]"} {
+		if c, err := load(t, bad, nil, nil); err == nil {
+			t.Errorf("%s is accepted: %s", bad, shown(c))
+		}
+	}
+	if _, err := load(t, "", map[string]string{"GLOVEBOX_MODELS": "{"}, nil); err == nil || !strings.Contains(err.Error(), "GLOVEBOX_MODELS") {
+		t.Error(err)
+	}
+	c = Default()
+	c.Models = make([]Model, MaxModels+1)
+	if err := c.Validate(); err == nil || !strings.Contains(err.Error(), "models: ") {
+		t.Error(err)
+	}
+}
+
 func TestEveryFieldIsDocumented(t *testing.T) {
 	t.Parallel()
 	for _, f := range Default().Fields() {

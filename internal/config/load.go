@@ -1,6 +1,7 @@
 package config
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -153,6 +154,33 @@ func fromEnv(env func(string) string) (map[string]any, error) {
 	return out, errors.Join(errs...)
 }
 
+// String returns the value as people write it: lists of more than words as
+// JSON, which is YAML too.
+func (f Field) String() string {
+	if f.kind.Kind() == reflect.Slice && f.kind.Elem().Kind() == reflect.Struct {
+		return compactJSON(reflect.ValueOf(f.Value))
+	}
+	return fmt.Sprint(f.Value)
+}
+
+// compactJSON writes a list of structs without the fields that are nil.
+func compactJSON(list reflect.Value) string {
+	out := make([]map[string]any, list.Len())
+	for i := range out {
+		out[i] = map[string]any{}
+		for _, f := range fields("", list.Index(i)) {
+			if v := reflect.ValueOf(f.Value); v.Kind() != reflect.Pointer || !v.IsNil() {
+				out[i][f.Name] = f.Value
+			}
+		}
+	}
+	b, err := json.Marshal(out)
+	if err != nil {
+		return err.Error()
+	}
+	return string(b)
+}
+
 // Parse reads the value of a field from a string, as in the environment.
 func (f Field) Parse(s string) (any, error) {
 	switch f.kind.Kind() {
@@ -167,6 +195,13 @@ func (f Field) Parse(s string) (any, error) {
 		}
 		return nil, fmt.Errorf("%q is not a whole number", s)
 	case reflect.Slice:
+		if f.kind.Elem().Kind() == reflect.Struct {
+			var list []any
+			if yaml.Unmarshal([]byte(s), &list) != nil {
+				return nil, fmt.Errorf("the value is not a list in YAML")
+			}
+			return list, nil
+		}
 		list := strings.Split(s, ",")
 		for i := range list {
 			list[i] = strings.TrimSpace(list[i])
