@@ -56,6 +56,7 @@ func TestRetries(t *testing.T) {
 		{"no money", many(1, refuse(llm.KindQuota)), 0, 1, "no credit"},
 		{"refused", many(1, refuse(llm.KindInvalid)), 0, 1, "refused the request"},
 		{"no further turn", many(1, refuse(llm.KindExhausted)), 0, 1, "no further turn"},
+		{"not as recorded", many(1, refuse(llm.KindDiverged)), 0, 1, "recorded conversation"},
 		{"an error that is none of a model", many(1, errors.New("strange")), 0, 1, "strange"},
 		{"always too long", many(9, refuse(llm.KindContextTooLong)), 0, 1, "does not fit"},
 	} {

@@ -109,6 +109,9 @@ func modelFailure(model string, f *glovebox.ModelFailed) *glovebox.Failure {
 	case llm.KindExhausted:
 		out.Message = "The recorded conversation has no further turn: " + f.Message
 		out.Hint = "the job went another way than the recording; record it anew, or use a live model"
+	case llm.KindDiverged:
+		out.Message = "The recorded conversation " + f.Message
+		out.Hint = "the job went another way than the recording; record it anew, or use a live model"
 	case llm.KindContextTooLong:
 		return contextFailure(f.Message)
 	case llm.KindRateLimited, llm.KindOverloaded:

@@ -135,6 +135,7 @@ const (
 	KindQuota          Kind = "quota"            // the account is out of money
 	KindCancelled      Kind = "cancelled"        // ctx ended
 	KindExhausted      Kind = "exhausted"        // a replay has no further turn
+	KindDiverged       Kind = "diverged"         // the job is not as a replay expects it
 )
 
 // Retryable reports whether the same request may succeed later.

@@ -24,8 +24,8 @@ func (m *Model) check(t *Turn, r *llm.Request) error {
 	p := follow(r)
 	for _, e := range t.Expect {
 		if got, ok := e.met(p.results, p.message); !ok {
-			return &llm.Error{Kind: llm.KindInvalid, Msg: fmt.Sprintf("%s:%d: expected %q, but %s",
-				filepath.Base(m.script.Name), e.Line, e.String(), got)}
+			return &llm.Error{Kind: llm.KindDiverged, Msg: fmt.Sprintf("expected %q at %s:%d, but %s",
+				e.String(), filepath.Base(m.script.Name), e.Line, got)}
 		}
 	}
 	return nil

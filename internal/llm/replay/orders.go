@@ -145,7 +145,7 @@ func (p *parser) fail(rest string) error {
 	kind, opts := cutWord(rest)
 	f := Failure{Kind: llm.Kind(kind), Times: 1}
 	if !failable[f.Kind] {
-		return p.errorf("%.40q is no kind of failure", "write rate_limited, overloaded, network, stalled, truncated, malformed, context_too_long, invalid, auth, quota, cancelled or exhausted", kind)
+		return p.errorf("%.40q is no kind of failure", "write rate_limited, overloaded, network, stalled, truncated, malformed, context_too_long, invalid, auth, quota, cancelled, exhausted or diverged", kind)
 	}
 	if len(p.turn.Fail) == MaxBlocks {
 		return p.errorf("more than %d failures in a turn", "use times=N", MaxBlocks)

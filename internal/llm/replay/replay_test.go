@@ -303,7 +303,7 @@ func TestExpectations(t *testing.T) {
 		if c.ok && err != nil {
 			t.Errorf("%s: %v", c.expect, err)
 		}
-		if !c.ok && (kindOf(err) != llm.KindInvalid || !strings.Contains(err.Error(), "e.replay:5: expected ")) {
+		if !c.ok && (kindOf(err) != llm.KindDiverged || !strings.Contains(err.Error(), " at e.replay:5, but ")) {
 			t.Errorf("%s: %v", c.expect, err)
 		}
 	}

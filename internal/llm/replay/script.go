@@ -87,7 +87,7 @@ type Failure struct {
 var failable = map[llm.Kind]bool{
 	llm.KindRateLimited: true, llm.KindOverloaded: true, llm.KindNetwork: true, llm.KindStalled: true,
 	llm.KindTruncated: true, llm.KindMalformed: true, llm.KindContextTooLong: true, llm.KindInvalid: true,
-	llm.KindAuth: true, llm.KindQuota: true, llm.KindCancelled: true, llm.KindExhausted: true,
+	llm.KindAuth: true, llm.KindQuota: true, llm.KindCancelled: true, llm.KindExhausted: true, llm.KindDiverged: true,
 }
 
 // stops are the reasons that a stop line may name.
