@@ -51,7 +51,8 @@
 //	expect CONDITION    what must be true of what the job answered; see below
 //	fail KIND ...       the call of the model fails; see below
 //	usage NAME=N ...    the tokens it took: input, cache_read, cache_write,
-//	                    output, reasoning; and cost_micros. All 0 if missing
+//	                    output, reasoning; and cost_micros. Estimated if
+//	                    missing; see below
 //	delay DURATION      how long the answer took, such as 1.5s; see Options.Pace
 //	stop REASON         end, tool_use, max_output or refusal; if missing,
 //	                    tool_use if there are calls and end if not
@@ -94,7 +95,7 @@
 //	expect message contains VALUE the same, of what the user said last
 //
 // A VALUE that begins with a double quote is a JSON string. Where an
-// expectation does not hold, the call fails with [llm.KindInvalid] and a
+// expectation does not hold, the call fails with [llm.KindDiverged] and a
 // message that names file, line, what was expected and what there was.
 //
 // # Failures
@@ -116,6 +117,15 @@
 // its worker or its sandbox died over it, is made again before the next turn,
 // at most five times; such an answer is not a turn. So what is written here
 // had better be repeatable. After the last turn a call fails with [llm.KindExhausted].
+//
+// # Tokens
+//
+// A turn without a usage line takes as many tokens as its texts would, about,
+// in a live model with a cache: what came since the answer before is input,
+// all before that is read from the cache, the turn itself is output. Such
+// figures are estimates, good for a display and for trying limits out; what a
+// recording of a live model says in its usage lines was counted. They cost
+// nothing unless the model line names prices.
 //
 // # The model line
 //

@@ -109,7 +109,8 @@ func (m *Model) again(ctx context.Context, t *Turn, n int, which []int, r *llm.R
 	if err != nil {
 		return nil, err
 	}
-	resp := &llm.Response{Message: glovebox.Message{Role: glovebox.RoleAssistant, Blocks: part.Blocks}, StopReason: llm.StopToolUse, Usage: t.Usage, First: first}
-	resp.Usage.Calls, resp.Usage.CostMicros = 1, m.script.Info().Cost(t.Usage)
+	resp := &llm.Response{Message: glovebox.Message{Role: glovebox.RoleAssistant, Blocks: part.Blocks}, StopReason: llm.StopToolUse, First: first}
+	resp.Usage = usageOf(t, r, resp.Message)
+	resp.Usage.Calls, resp.Usage.CostMicros = 1, m.script.Info().Cost(resp.Usage)
 	return resp, nil
 }

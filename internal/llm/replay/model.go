@@ -51,7 +51,8 @@ func (m *Model) Stream(ctx context.Context, r *llm.Request, delta func(glovebox.
 	if f := failureOf(t, r.Attempt); f != nil {
 		return nil, m.fail(ctx, t, f, delta)
 	}
-	resp := &llm.Response{Message: t.message(n), StopReason: t.Stop, Usage: t.Usage}
+	resp := &llm.Response{Message: t.message(n), StopReason: t.Stop}
+	resp.Usage = usageOf(t, r, resp.Message)
 	var err error
 	if resp.First, err = m.play(ctx, t, -1, start, delta); err != nil {
 		return nil, err
