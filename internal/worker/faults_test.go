@@ -49,6 +49,19 @@ func TestSweep(t *testing.T) {
 	}
 }
 
+// A worker that looks for dead ones again and again never takes itself for one.
+func TestSweepsLeaveTheLivingAlone(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.model = script{shell("for i in 1 2 3 4 5 6; do sleep 0.1; done"), finish("test -d .")}
+	o := w.options()
+	o.Presence, o.Sweep = filepath.Join(t.TempDir(), "workers"), 20*time.Millisecond
+	w.start(o)
+	if job := w.awaitEnd(w.submit()); job.Status != glovebox.StatusComplete || job.Attempts != 1 {
+		t.Errorf("the job is %s after %d claims, want complete after one", job.Status, job.Attempts)
+	}
+}
+
 // The sandbox of a job that another process made and died over is not taken
 // for the job's, since nobody knows how far it got.
 func TestStrayIsRemoved(t *testing.T) {

@@ -1,10 +1,10 @@
 package worker
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
-	"strings"
 	"sync"
 
 	"github.com/glovebox-dev/glovebox"
@@ -101,27 +101,23 @@ func (h *host) Signals(ctx context.Context) ([]glovebox.Signal, error) {
 // Guest implements [agent.Host].
 func (h *host) Guest(ctx context.Context) (*guest.Client, error) { return h.box.guest(ctx) }
 
-// outputs is where outputs of tools are, below the job's prefix.
-const outputs = "outputs/"
-
-// Save implements [agent.Host]. The handle is the last part of the blob's key.
+// Save implements [agent.Host].
 func (h *host) Save(ctx context.Context, data []byte) (string, error) {
-	handle := "out-" + glovebox.NewID()
-	_, err := h.r.o.Blobs.Put(ctx, h.outputKey(handle), strings.NewReader(string(data)), maxOutput)
+	handle := blob.NewOutput()
+	key, err := blob.OutputKey(h.r.lease.JobID, handle)
+	if err == nil {
+		_, err = h.r.o.Blobs.Put(ctx, key, bytes.NewReader(data), maxOutput)
+	}
 	return handle, err
-}
-
-func (h *host) outputKey(handle string) string {
-	return blob.JobPrefix(h.r.lease.JobID) + outputs + handle
 }
 
 // load returns a part of what Save kept.
 func (h *host) load(ctx context.Context, handle string, offset, limit int64) ([]byte, int64, error) {
-	id, ok := strings.CutPrefix(handle, "out-")
-	if !ok || !glovebox.ValidID(id) { // it may come from the model
-		return nil, 0, glovebox.Errorf(glovebox.CodeNotFound, "there is no output %.60q", handle)
+	key, err := blob.OutputKey(h.r.lease.JobID, handle)
+	if err != nil {
+		return nil, 0, err
 	}
-	f, err := h.r.o.Blobs.Open(ctx, h.outputKey(handle))
+	f, err := h.r.o.Blobs.Open(ctx, key)
 	if glovebox.CodeOf(err) == glovebox.CodeNotFound {
 		return nil, 0, glovebox.Errorf(glovebox.CodeNotFound, "there is no output %.60q", handle)
 	}

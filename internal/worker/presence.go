@@ -40,13 +40,12 @@ func announce(dir, name string) (*presence, error) {
 	return &presence{dir: dir, file: f}, nil
 }
 
-// bury calls f with the name of each worker that died and forgets those for
-// which f succeeds. The first is the worker itself: who had its name before is dead.
+// bury calls f with the name of each other worker that died and forgets those
+// for which f succeeds.
 func (p *presence) bury(ctx context.Context, f func(ctx context.Context, name string) error) error {
 	self := filepath.Base(p.file.Name())
-	errs := []error{f(ctx, self)}
 	entries, err := os.ReadDir(p.dir)
-	errs = append(errs, err)
+	errs := []error{err}
 	for _, e := range entries {
 		if e.Name() == self || !namePattern.MatchString(e.Name()) {
 			continue

@@ -189,6 +189,10 @@ func (w *Worker) Start(ctx context.Context) error {
 			return err
 		}
 		l.presence = p
+		// Who had this name before is dead. Without this its jobs wait for their leases to end.
+		if err := w.o.Store.ExpireLeases(ctx, w.o.Name); err != nil {
+			w.o.Log.Warn("can't take over from the worker of the same name", "error", err)
+		}
 	}
 	l.claim, l.stop = context.WithCancel(ctx)
 	l.work, l.kill = context.WithCancelCause(context.WithoutCancel(ctx))
