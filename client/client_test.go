@@ -22,6 +22,7 @@ import (
 
 	"github.com/glovebox-dev/glovebox"
 	"github.com/glovebox-dev/glovebox/client"
+	"github.com/glovebox-dev/glovebox/internal/blob"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -377,6 +378,33 @@ func TestDownload(t *testing.T) {
 }
 
 // TestPrefix: a server behind a proxy's path.
+func TestOutput(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	id := w.schedule("t")
+	handle := blob.NewOutput()
+	key, err := blob.OutputKey(id, handle)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.blobs.Put(t.Context(), key, strings.NewReader("all of it"), 100); err != nil {
+		t.Fatal(err)
+	}
+	body, size, err := w.c.Output(t.Context(), id, handle)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer body.Close()
+	if got, err := io.ReadAll(body); err != nil || string(got) != "all of it" || size != 9 {
+		t.Errorf("%q of %d bytes, %v", got, size, err)
+	}
+	for _, bad := range []string{"", "x", "../artifact.zip", blob.NewOutput()} {
+		if _, _, err := w.c.Output(t.Context(), id, bad); glovebox.CodeOf(err) != glovebox.CodeNotFound {
+			t.Errorf("%q: %v", bad, err)
+		}
+	}
+}
+
 func TestPrefix(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)

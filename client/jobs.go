@@ -200,6 +200,16 @@ func (c *Client) File(ctx context.Context, id, path string) (body io.ReadCloser,
 	return resp.Body, resp.ContentLength, nil
 }
 
+// Output opens the whole output of a tool for reading, by the handle that a
+// ToolFinished event has as Blob, and returns its size.
+func (c *Client) Output(ctx context.Context, id, handle string) (body io.ReadCloser, size int64, err error) {
+	resp, err := c.send(ctx, call{method: http.MethodGet, path: jobPath(id, "/outputs/") + url.PathEscape(handle)})
+	if err != nil {
+		return nil, 0, plain(err)
+	}
+	return resp.Body, resp.ContentLength, nil
+}
+
 // isDir reports whether the answer is a list: files are always downloads.
 func isDir(resp *http.Response) bool { return resp.Header.Get("Content-Disposition") == "" }
 

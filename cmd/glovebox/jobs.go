@@ -1,14 +1,20 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
+	"os"
 	"strings"
 	"text/tabwriter"
 	"time"
+
+	"golang.org/x/term"
 
 	"github.com/glovebox-dev/glovebox"
 	"github.com/glovebox-dev/glovebox/client"
@@ -22,6 +28,7 @@ type jobsCmd struct {
 	Cancel   cancelCmd   `cmd:"" help:"End a job."`
 	Say      sayCmd      `cmd:"" help:"Say something to a running job, or answer its question."`
 	Download downloadCmd `cmd:"" help:"Fetch the finished project as a zip."`
+	Output   outputCmd   `cmd:"" help:"Print the whole output of a tool, of which the logs show a part."`
 	Limits   limitsCmd   `cmd:"" help:"Raise limits; a job that stopped at one goes on."`
 	Delete   deleteCmd   `cmd:"" help:"Remove a job that has ended, and all that belongs to it."`
 }
@@ -171,6 +178,7 @@ func describe(j *glovebox.JobView) string {
 	if j.DownloadURL != "" {
 		row("download", "glovebox jobs download %s", j.JobID)
 	}
+	row("logs", "glovebox jobs logs %s; an output that is cut there: glovebox jobs output %s HANDLE", j.JobID, j.JobID)
 	w.Flush()
 	for _, p := range j.Plan {
 		fmt.Fprintf(&b, "  %s %s\n", map[glovebox.PlanStatus]string{glovebox.PlanDone: "[x]", glovebox.PlanActive: "[>]"}[p.Status], line(p.Text))
@@ -260,6 +268,40 @@ func (c *downloadCmd) Run(a *app) error {
 			return err
 		}
 		return a.say("%s: %d files, %s, sha256 %s", name, v.Files, size(v.Size), v.SHA256)
+	})
+}
+
+type outputCmd struct {
+	one
+	Handle string `arg:"" help:"As in the logs: out-..."`
+}
+
+// Run prints a whole output, as it is; on a terminal without what would move
+// the cursor or change colours.
+func (c *outputCmd) Run(a *app) error {
+	return c.with(a, func(ctx context.Context, cl *client.Client) error {
+		body, _, err := cl.Output(ctx, c.ID, c.Handle)
+		if err != nil {
+			return err
+		}
+		defer body.Close()
+		if f, ok := a.stdout.(*os.File); !ok || !term.IsTerminal(int(f.Fd())) {
+			_, err = io.Copy(a.stdout, body)
+			return err
+		}
+		sc := bufio.NewReader(body)
+		for {
+			l, err := sc.ReadString('\n')
+			if _, err := io.WriteString(a.stdout, plain(l)); err != nil {
+				return err
+			}
+			if errors.Is(err, io.EOF) {
+				return nil
+			}
+			if err != nil {
+				return err
+			}
+		}
 	})
 }
 

@@ -65,6 +65,40 @@ func (a *API) download(w *response, r *http.Request, c caller) error {
 	return nil
 }
 
+// output answers with a whole output of a tool, of which the log holds a part.
+func (a *API) output(w *response, r *http.Request, c caller) error {
+	j, err := a.job(r.Context(), r, c)
+	if err != nil {
+		return err
+	}
+	handle := r.PathValue("handle")
+	key, err := blob.OutputKey(j.ID, handle)
+	var b blob.Reader
+	if err == nil {
+		b, err = a.o.Blobs.Open(r.Context(), key)
+	}
+	if glovebox.CodeOf(err) == glovebox.CodeNotFound {
+		return &glovebox.Error{Code: glovebox.CodeNotFound, Field: "handle", Value: clip(handle, 90), Msg: "the job has no such output",
+			Hint: "handles are the field blob of tool.finished: GET /jobs/" + j.ID + "/events"}
+	}
+	if err != nil {
+		return err
+	}
+	defer b.Close()
+	head := make([]byte, sniffLen)
+	n, err := io.ReadFull(b, head)
+	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+		return err
+	}
+	if _, err := b.Seek(0, io.SeekStart); err != nil {
+		return err
+	}
+	inert(w.Header(), handle, head[:n])
+	w.Header().Set("ETag", `"`+handle+`"`) // what is under a handle never changes
+	http.ServeContent(w, r, "", time.Time{}, b)
+	return nil
+}
+
 // artifactName makes a file name of the task's first words: lower case ASCII
 // letters, digits and dashes, whatever the task says.
 func artifactName(j *glovebox.Job) string {

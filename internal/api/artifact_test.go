@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/glovebox-dev/glovebox"
+	"github.com/glovebox-dev/glovebox/internal/blob"
 	"github.com/glovebox-dev/glovebox/internal/guest"
 )
 
@@ -118,6 +119,60 @@ func TestFilesAreInert(t *testing.T) {
 		if r := e.do("GET", "/jobs/"+id+"/files/"+p, ""); r.StatusCode != 404 {
 			t.Errorf("%s: %d %s", p, r.StatusCode, r.body)
 		}
+	}
+}
+
+func (e *env) output(id, data string) (handle string) {
+	e.t.Helper()
+	handle = blob.NewOutput()
+	key, err := blob.OutputKey(id, handle)
+	if err == nil {
+		_, err = e.blobs.Put(e.t.Context(), key, strings.NewReader(data), 1<<20)
+	}
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	return handle
+}
+
+// TestOutputs: a whole output of a tool can be had, of its own job alone, and
+// nothing runs.
+func TestOutputs(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	id, other := e.submit("t"), e.submit("u")
+	long := strings.Repeat("<script>0123</script>\n", 5000)
+	handle := e.output(id, long)
+	at := func(id, handle string, headers ...string) reply {
+		return e.do("GET", "/jobs/"+id+"/outputs/"+handle, "", headers...)
+	}
+	r := at(id, handle)
+	if h := r.Header; r.StatusCode != 200 || string(r.body) != long || h.Get("Content-Type") != "text/plain; charset=utf-8" ||
+		h.Get("X-Content-Type-Options") != "nosniff" || !strings.HasPrefix(h.Get("Content-Security-Policy"), "sandbox; default-src 'none'") || !strings.HasPrefix(h.Get("Content-Disposition"), "attachment; filename=") {
+		t.Errorf("%d, %d bytes, %v", r.StatusCode, len(r.body), h)
+	}
+	if r := at(id, handle, "Range", "bytes=8-11"); r.StatusCode != 206 || string(r.body) != "0123" {
+		t.Errorf("range: %d %q", r.StatusCode, r.body)
+	}
+	if r := at(id, handle, "If-None-Match", `"`+handle+`"`); r.StatusCode != 304 {
+		t.Errorf("same tag: %d", r.StatusCode)
+	}
+	if r := at(id, handle, "Range", "bytes=9999999-"); r.StatusCode != 416 {
+		t.Errorf("no such range: %d", r.StatusCode)
+	}
+	if r := at(id, e.output(id, "\x00\x01")); r.Header.Get("Content-Type") != "application/octet-stream" || string(r.body) != "\x00\x01" {
+		t.Errorf("binary: %d %v", r.StatusCode, r.Header)
+	}
+	if r := at(id, e.output(id, "")); r.StatusCode != 200 || len(r.body) != 0 {
+		t.Errorf("empty: %d %q", r.StatusCode, r.body)
+	}
+	for _, bad := range []string{blob.NewOutput(), "x", "out-", "..%2f..%2finput.zip", "out-" + strings.Repeat("u", 26), strings.Repeat("a", 5000)} {
+		if r := at(id, bad); r.StatusCode != 404 || r.problem(t).Field != "handle" {
+			t.Errorf("%.60s: %d %s", bad, r.StatusCode, r.body)
+		}
+	}
+	if r := at(other, handle); r.StatusCode != 404 {
+		t.Errorf("under another job: %d", r.StatusCode)
 	}
 }
 

@@ -177,9 +177,18 @@ func (g *guestReader) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// sendFile answers with a file that came out of a sandbox. Whatever it is, no
-// browser runs it in our origin: it is a download, its type is never HTML or
-// script, and the policy forbids everything.
+// inert makes an answer of what came out of a sandbox, beginning with head,
+// such that no browser runs it in our origin, whatever it is: it is a
+// download, its type is never HTML or script, and the policy forbids
+// everything.
+func inert(h http.Header, filename string, head []byte) {
+	h.Set("Content-Type", inertType(head))
+	h.Set("Content-Security-Policy", "sandbox; default-src 'none'; frame-ancestors 'none'")
+	h.Set("Content-Disposition", mime.FormatMediaType("attachment", map[string]string{"filename": filename}))
+	h.Set("Cache-Control", "private, no-cache")
+}
+
+// sendFile answers with a file that came out of a sandbox.
 func sendFile(w *response, r *http.Request, name string, size int64, body io.Reader) error {
 	head := make([]byte, sniffLen)
 	n, err := io.ReadFull(body, head)
@@ -188,11 +197,8 @@ func sendFile(w *response, r *http.Request, name string, size int64, body io.Rea
 	}
 	head = head[:n]
 	h := w.Header()
-	h.Set("Content-Type", inertType(head))
-	h.Set("Content-Security-Policy", "sandbox; default-src 'none'; frame-ancestors 'none'")
-	h.Set("Content-Disposition", mime.FormatMediaType("attachment", map[string]string{"filename": path.Base(name)}))
+	inert(h, path.Base(name), head)
 	h.Set("Content-Length", strconv.FormatInt(size, 10))
-	h.Set("Cache-Control", "private, no-cache")
 	w.WriteHeader(http.StatusOK)
 	if r.Method == http.MethodHead {
 		return nil

@@ -172,7 +172,7 @@ func (a *API) controlRoutes() []route {
 	}, {
 		method: http.MethodPatch, path: "/jobs/{id}/limits", scope: glovebox.ScopeWrite, handle: a.limits,
 		id: "raiseLimits", summary: "Raise limits of a job",
-		doc:     "Only steps, tokens, cost_micros and wall_time_seconds, and only upwards; what is left out stays. A job that ended because it reached one of them goes on.",
+		doc:     "Only steps, tokens, cost_micros and wall_time_seconds, and only upwards; what is left out stays. A limit can't be removed, and one of money can't be given to a job that began without: bound that one by tokens, or set cost_micros when it is submitted. A job that ended because it reached one of them goes on.",
 		body:    []media{{contentType: jsonType, typ: glovebox.Limits{}}},
 		answers: accepted,
 		fails:   []int{http.StatusNotFound, http.StatusRequestTimeout, http.StatusConflict, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType},
@@ -200,6 +200,15 @@ func (a *API) artifactRoutes() []route {
 		answers: []answer{{status: http.StatusOK, doc: "The list, or the file.", media: []media{
 			{contentType: jsonType, typ: glovebox.DirList{}}, {contentType: "text/plain; charset=utf-8"}, {contentType: "application/octet-stream"}}}},
 		fails: []int{http.StatusNotFound, http.StatusConflict, http.StatusServiceUnavailable},
+	}, {
+		method: http.MethodGet, path: "/jobs/{id}/outputs/{handle}", scope: glovebox.ScopeRead, handle: a.output,
+		id: "output", summary: "The whole output of a tool whose result in the log is cut",
+		doc:    "The handle is the field blob of a tool.finished event. Ranges are supported. A download like the files: text/plain, an image, or application/octet-stream.",
+		header: []param{{name: "Range", typ: "string", doc: "e.g. bytes=1000-"}},
+		answers: []answer{{status: http.StatusOK, doc: "The output.", media: []media{{contentType: "text/plain; charset=utf-8"}, {contentType: "application/octet-stream"}}, headers: map[string]string{"ETag": "The handle in quotes."}},
+			{status: http.StatusPartialContent, doc: "The range.", media: []media{{contentType: "text/plain; charset=utf-8"}, {contentType: "application/octet-stream"}}},
+			{status: http.StatusNotModified, doc: "The client has it."}, {status: http.StatusRequestedRangeNotSatisfiable, doc: "There is no such range."}},
+		fails: []int{http.StatusNotFound},
 	}}
 }
 

@@ -82,10 +82,11 @@ func TestEveryRoute(t *testing.T) {
 	alice, bob, reader := e.token("alice", "write"), e.token("bob", "write"), e.token("alice", "read")
 	id := e.submit("alice's secret", "Authorization", alice)
 	e.complete(e.claim(), map[string]string{"a.txt": "x"})
+	handle := e.output(id, "alice's secret")
 	before := e.view(id, "Authorization", alice)
 	ofJob := 0
 	for _, rt := range e.api.routes() {
-		path := strings.NewReplacer("{id}", id, "{path...}", "a.txt", "{$}", "").Replace(rt.path)
+		path := strings.NewReplacer("{id}", id, "{path...}", "a.txt", "{handle}", handle, "{$}", "").Replace(rt.path)
 		t.Run(rt.method+" "+rt.path, func(t *testing.T) {
 			ask := func(token string) reply {
 				return e.do(rt.method, path, "x", "Authorization", token, "Content-Type", "text/plain")

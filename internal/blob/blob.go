@@ -9,6 +9,7 @@ import (
 	"context"
 	"io"
 	"regexp"
+	"strings"
 
 	"github.com/glovebox-dev/glovebox"
 )
@@ -53,5 +54,22 @@ func CheckKey(key string) error {
 	return nil
 }
 
+// Jobs is the prefix of the blobs of all jobs.
+const Jobs = "jobs/"
+
 // JobPrefix is the prefix of all blobs of a job.
-func JobPrefix(jobID string) string { return "jobs/" + jobID + "/" }
+func JobPrefix(jobID string) string { return Jobs + jobID + "/" }
+
+// NewOutput returns a handle for an output that is too long for the log.
+func NewOutput() string { return outputMark + glovebox.NewID() }
+
+const outputMark = "out-"
+
+// OutputKey returns the key of an output of a job by its handle. The handle
+// may come from anyone: what is none is CodeNotFound.
+func OutputKey(jobID, handle string) (string, error) {
+	if id, ok := strings.CutPrefix(handle, outputMark); !ok || !glovebox.ValidID(id) {
+		return "", glovebox.Errorf(glovebox.CodeNotFound, "there is no output %.60q", handle)
+	}
+	return JobPrefix(jobID) + "outputs/" + handle, nil
+}
