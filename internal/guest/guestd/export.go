@@ -8,7 +8,9 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"google.golang.org/protobuf/proto"
 
@@ -147,10 +149,21 @@ func listAt(fd int) ([]*guestpb.Entry, error) {
 		if unix.Fstatat(fd, n, &st, unix.AT_SYMLINK_NOFOLLOW) != nil {
 			continue // gone meanwhile
 		}
-		entries = append(entries, &guestpb.Entry{Path: n, Mode: uint32(fileMode(&st)), Size: st.Size, ModTime: st.Mtim.Nano()})
+		entries = append(entries, &guestpb.Entry{Path: listName(n), Mode: uint32(fileMode(&st)), Size: st.Size, ModTime: st.Mtim.Nano()})
 	}
 	slices.SortFunc(entries, func(a, b *guestpb.Entry) int { return strings.Compare(sortName(a), sortName(b)) })
 	return entries, nil
+}
+
+// listName is a name as it is listed. Messages hold UTF-8 only. A name that is
+// not gets a form that no file has, and no other name gets: the host refuses
+// to keep it, and names it in the manifest.
+func listName(n string) string {
+	if utf8.ValidString(n) {
+		return n
+	}
+	q := strconv.QuoteToASCII(n)
+	return "/" + q[1:len(q)-1]
 }
 
 func sortName(e *guestpb.Entry) string {

@@ -38,11 +38,13 @@ func pathError(op, path string, err error) error {
 	return &fs.PathError{Op: op, Path: path, Err: err}
 }
 
-// entryOf describes a file for the host.
+// entryOf describes a file for the host. Messages hold UTF-8 only: of a name
+// that is not, what can be is shown, so that it does not hide the others.
 func entryOf(name string, info fs.FileInfo, dir string) *guestpb.Entry {
-	e := &guestpb.Entry{Path: name, Mode: uint32(info.Mode()), Size: info.Size(), ModTime: info.ModTime().UnixNano()}
+	e := &guestpb.Entry{Path: strings.ToValidUTF8(name, "\uFFFD"), Mode: uint32(info.Mode()), Size: info.Size(), ModTime: info.ModTime().UnixNano()}
 	if info.Mode()&fs.ModeSymlink != 0 {
-		e.Link, _ = os.Readlink(filepath.Join(dir, info.Name()))
+		link, _ := os.Readlink(filepath.Join(dir, info.Name()))
+		e.Link = strings.ToValidUTF8(link, "\uFFFD")
 	}
 	return e
 }
