@@ -58,7 +58,7 @@ func (a *API) list(w *response, r *http.Request, c caller) error {
 
 // remove deletes a terminal job and its blobs. The store decides first: blobs
 // of a job that goes on must not vanish. Blobs that can't be removed after it
-// are named in the log, since nothing refers to them any more.
+// are named in the log, and a worker tries again later.
 func (a *API) remove(w *response, r *http.Request, c caller) error {
 	j, err := a.job(r.Context(), r, c)
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"io"
 	"regexp"
 	"strings"
+	"time"
 
 	"github.com/glovebox-dev/glovebox"
 )
@@ -27,6 +28,19 @@ type Store interface {
 	// DeletePrefix removes all blobs whose key starts with prefix, which ends
 	// with a slash. None is no error.
 	DeletePrefix(ctx context.Context, prefix string) error
+}
+
+// Lister is a [Store] that can tell what it holds.
+type Lister interface {
+	// List returns what there is directly below prefix, which ends with a
+	// slash, in no order. None is no error.
+	List(ctx context.Context, prefix string) ([]Entry, error)
+}
+
+// Entry is a segment of keys below a prefix.
+type Entry struct {
+	Name     string    // with a slash at its end if there are blobs below it
+	Modified time.Time // when a blob of that key was put, or directly below it put or removed, at the latest
 }
 
 // Info describes a stored blob.

@@ -16,6 +16,7 @@ func (w *Worker) sweepLoop(l *life) {
 	ctx := l.claim
 	tick := time.NewTicker(w.o.Sweep)
 	defer tick.Stop()
+	var blobs time.Time // when they were last swept
 	for {
 		if l.presence != nil {
 			if err := l.presence.bury(ctx, w.o.Store.ExpireLeases); err != nil && ctx.Err() == nil {
@@ -23,6 +24,10 @@ func (w *Worker) sweepLoop(l *life) {
 			}
 		}
 		w.sweep(ctx)
+		if now := w.o.Now(); now.Sub(blobs) >= blobsEvery {
+			blobs = now
+			w.sweepBlobs(ctx)
+		}
 		select {
 		case <-ctx.Done():
 			return

@@ -9,10 +9,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"testing/iotest"
+	"time"
 
 	"github.com/glovebox-dev/glovebox"
 	"github.com/glovebox-dev/glovebox/internal/blob"
@@ -32,6 +34,7 @@ func Exercise(t *testing.T, open func(t *testing.T) (s, again blob.Store)) {
 		{"Limit", testLimit},
 		{"Keys", testKeys},
 		{"DeletePrefix", testDeletePrefix},
+		{"List", testList},
 		{"Concurrent", testConcurrent},
 		{"ReaderOutlivesDelete", testReaderOutlivesDelete},
 	} {
@@ -70,6 +73,53 @@ func wantNone(t *testing.T, s blob.Store, key string) {
 	t.Helper()
 	if r, err := s.Open(t.Context(), key); glovebox.CodeOf(err) != glovebox.CodeNotFound {
 		t.Errorf("open %s: %v, %v", key, r, err)
+	}
+}
+
+// testList is about stores that can list.
+func testList(t *testing.T, s, again blob.Store) {
+	l, ok := again.(blob.Lister)
+	if !ok {
+		t.Skip("it is no blob.Lister")
+	}
+	list := func(prefix string) string {
+		t.Helper()
+		entries, err := l.List(t.Context(), prefix)
+		if err != nil {
+			t.Fatalf("list %s: %v", prefix, err)
+		}
+		var names []string
+		for _, e := range entries {
+			if age := time.Since(e.Modified); age < -time.Minute || age > time.Minute {
+				t.Errorf("%s was modified %s ago", e.Name, age)
+			}
+			names = append(names, e.Name)
+		}
+		slices.Sort(names)
+		return strings.Join(names, " ")
+	}
+	if got := list("jobs/"); got != "" {
+		t.Errorf("of an empty store: %s", got)
+	}
+	put(t, s, "jobs/a/b.zip", "x")
+	put(t, s, "jobs/a/c/d", "x")
+	put(t, s, "jobs/k", "x")
+	put(t, s, "other/x", "x")
+	for prefix, want := range map[string]string{"jobs/": "a/ k", "jobs/a/": "b.zip c/", "jobs/k/": "", "none/": ""} {
+		if got := list(prefix); got != want {
+			t.Errorf("%s: %s, want %s", prefix, got, want)
+		}
+	}
+	for _, bad := range []string{"", "jobs", "/", "../", "jobs/../"} {
+		if _, err := l.List(t.Context(), bad); glovebox.CodeOf(err) != glovebox.CodeInvalid {
+			t.Errorf("list %q: %v", bad, err)
+		}
+	}
+	if err := s.DeletePrefix(t.Context(), "jobs/a/"); err != nil {
+		t.Fatal(err)
+	}
+	if got := list("jobs/"); got != "k" {
+		t.Errorf("after the deletion: %s", got)
 	}
 }
 

@@ -27,7 +27,10 @@ import (
 	"github.com/glovebox-dev/glovebox/internal/blob"
 )
 
-var _ blob.Store = (*Store)(nil)
+var (
+	_ blob.Store  = (*Store)(nil)
+	_ blob.Lister = (*Store)(nil)
+)
 
 // tmpDir holds what is being written. No key begins with a dot.
 const tmpDir = ".tmp"
@@ -270,6 +273,40 @@ func (s *Store) DeletePrefix(_ context.Context, prefix string) error {
 		return failure("delete", prefix, err)
 	}
 	return failure("delete", prefix, s.syncDirs(path.Dir(dir)))
+}
+
+// List implements [blob.Lister].
+func (s *Store) List(ctx context.Context, prefix string) ([]blob.Entry, error) {
+	dir, ok := strings.CutSuffix(prefix, "/")
+	if !ok {
+		return nil, glovebox.Invalid("prefix", "end it with a slash", "%q is not a prefix", prefix)
+	}
+	if err := blob.CheckKey(dir); err != nil {
+		return nil, err
+	}
+	entries, err := fs.ReadDir(s.root.FS(), dir)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, failure("list", prefix, err)
+	}
+	out := make([]blob.Entry, 0, len(entries))
+	for _, e := range entries {
+		if err := ctx.Err(); err != nil {
+			return nil, failure("list", prefix, err)
+		}
+		fi, err := e.Info()
+		if err != nil {
+			continue // removed meanwhile
+		}
+		name := e.Name()
+		if fi.IsDir() {
+			name += "/"
+		}
+		out = append(out, blob.Entry{Name: name, Modified: fi.ModTime()})
+	}
+	return out, nil
 }
 
 // failure translates an error of the file system. Ours pass as they are.
