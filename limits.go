@@ -3,19 +3,19 @@ package glovebox
 import "fmt"
 
 // Limits bound what one job may use. Zero means "not set": the default, or,
-// in a [LimitsPatch]-like use, unchanged. The first four are soft: a job that
-// reaches one stops and goes on when it is raised. The others are limits of the
-// sandbox and hold for its whole life.
+// in a patch, unchanged. The first four are soft: a job that reaches one stops
+// and goes on when it is raised; none can be lowered or removed. The others are
+// limits of the sandbox and hold for its whole life.
 type Limits struct {
 	Steps           int64 `json:"steps,omitempty" doc:"Calls to the model that may be answered."`
 	Tokens          int64 `json:"tokens,omitempty" doc:"Tokens read and written by the model, together."`
-	CostMicros      int64 `json:"cost_micros,omitempty" doc:"Millionths of a US dollar that the model may cost. A model without a price can't run under it."`
+	CostMicros      int64 `json:"cost_micros,omitempty" doc:"Millionths of a US dollar that the model may cost. A model without a price can't run under it. It can be raised, not removed."`
 	WallTimeSeconds int64 `json:"wall_time_seconds,omitempty" doc:"Seconds of work, time in the queue and waiting for a person not counted."`
 
-	MemoryBytes int64 `json:"memory_bytes,omitempty" doc:"Memory of the sandbox, its file system overlay included."`
+	MemoryBytes int64 `json:"memory_bytes,omitempty" doc:"Memory of the sandbox: its processes and what they keep in memory-backed file systems such as /dev/shm."`
 	CPUMillis   int64 `json:"cpu_millis,omitempty" doc:"Thousandths of a processor."`
 	Processes   int64 `json:"processes,omitempty" doc:"Processes and threads in the sandbox at once."`
-	DiskBytes   int64 `json:"disk_bytes,omitempty" doc:"Bytes that the sandbox may write to its file system."`
+	DiskBytes   int64 `json:"disk_bytes,omitempty" doc:"Bytes that the sandbox may write to its file system, which is on the host's disk."`
 }
 
 // DefaultLimits returns the limits of a job that names none. There is no
