@@ -224,7 +224,8 @@ type EgressAttempted struct {
 	Reason    string `json:"reason"`
 	BytesUp   int64  `json:"bytes_up"`
 	BytesDown int64  `json:"bytes_down"`
-	Count     int64  `json:"count"` // attempts that this event stands for
+	Count     int64  `json:"count"`            // attempts that this event stands for
+	Cached    bool   `json:"cached,omitempty"` // answered from what the host keeps: the bytes crossed no network
 }
 
 // Verified is the result of the proofs that the agent offered.

@@ -32,6 +32,7 @@ type recordKey struct {
 	port    int
 	allowed bool
 	reason  string
+	cached  bool
 }
 
 // NewRecorder returns a Recorder that gives what it has to flush at most once
@@ -47,10 +48,10 @@ func (r *Recorder) Record(e glovebox.EgressAttempted) {
 	if r.closed {
 		return
 	}
-	k := recordKey{e.Host, e.Port, e.Allowed, e.Reason}
+	k := recordKey{e.Host, e.Port, e.Allowed, e.Reason, e.Cached}
 	if !r.known[k] && len(r.known) >= maxRecorded {
 		e.Host, e.Port, e.Reason = "(others)", 0, "more hosts than are told apart"
-		k = recordKey{e.Host, e.Port, e.Allowed, e.Reason}
+		k = recordKey{e.Host, e.Port, e.Allowed, e.Reason, e.Cached}
 	}
 	r.known[k] = true
 	if i, ok := r.pending[k]; ok {

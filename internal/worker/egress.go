@@ -44,7 +44,7 @@ func (b *box) openProxy() error {
 type egressLog struct {
 	h     *host
 	count int
-	sums  [2]glovebox.EgressAttempted // of what is beyond the bound: refused, allowed
+	sums  [3]glovebox.EgressAttempted // of what is beyond the bound: refused, allowed, cached
 }
 
 // flush is called by the recorder.
@@ -63,11 +63,14 @@ func (l *egressLog) flush(attempts []glovebox.EgressAttempted) {
 
 func (l *egressLog) add(a glovebox.EgressAttempted) {
 	s := &l.sums[0]
-	if a.Allowed {
+	switch {
+	case a.Cached:
+		s = &l.sums[2]
+	case a.Allowed:
 		s = &l.sums[1]
 	}
 	s.Count, s.BytesUp, s.BytesDown = s.Count+a.Count, s.BytesUp+a.BytesUp, s.BytesDown+a.BytesDown
-	s.Host, s.Allowed, s.Reason = "(others)", a.Allowed, "more attempts than are recorded one by one"
+	s.Host, s.Allowed, s.Cached, s.Reason = "(others)", a.Allowed, a.Cached, "more attempts than are recorded one by one"
 }
 
 // close appends the sums. It is called after the recorder's last flush.

@@ -92,7 +92,7 @@ func TestEgressIsRecorded(t *testing.T) {
 	log := &egressLog{h: r.host}
 	var many []glovebox.EgressAttempted
 	for i := range maxEgressEvents + 500 {
-		many = append(many, glovebox.EgressAttempted{Host: "h", Port: 443, Allowed: i%2 == 0, Count: 2, BytesDown: 10})
+		many = append(many, glovebox.EgressAttempted{Host: "h", Port: 443, Allowed: i%2 == 0, Cached: i%4 == 0, Count: 2, BytesDown: 10})
 	}
 	log.flush(many)
 	log.close()
@@ -101,7 +101,7 @@ func TestEgressIsRecorded(t *testing.T) {
 	for _, a := range got {
 		count, bytes = count+a.Count, bytes+a.BytesDown
 	}
-	if len(got) != maxEgressEvents+2 || count != int64(2*len(many)) || bytes != int64(10*len(many)) {
+	if len(got) != maxEgressEvents+3 || count != int64(2*len(many)) || bytes != int64(10*len(many)) {
 		t.Errorf("%d events stand for %d attempts and %d bytes", len(got), count, bytes)
 	}
 }

@@ -28,6 +28,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/singleflight"
@@ -182,10 +183,35 @@ func (c *Cache) answer(r *http.Request, out egress.Outside, route func(*http.Req
 	if err != nil {
 		return nil, err
 	}
-	if hit {
-		out.Record(glovebox.EgressAttempted{Host: u.Hostname(), Port: int(port), Allowed: true, Reason: v.Reason + ", from the package cache", Count: 1})
+	resp, err := c.respond(r, e)
+	if err == nil && hit {
+		resp.Body = &recorded{ReadCloser: resp.Body, out: out, e: glovebox.EgressAttempted{
+			Host: u.Hostname(), Port: int(port), Allowed: true, Reason: v.Reason + ", from the package cache", Count: 1, Cached: true}}
 	}
-	return c.respond(r, e)
+	return resp, err
+}
+
+// recorded is the body of an answer that needed no network. When it is closed,
+// it is recorded with what was read of it.
+type recorded struct {
+	io.ReadCloser
+	out  egress.Outside
+	e    glovebox.EgressAttempted
+	once sync.Once
+}
+
+// Read reads and counts.
+func (r *recorded) Read(p []byte) (int, error) {
+	n, err := r.ReadCloser.Read(p)
+	r.e.BytesDown += int64(n)
+	return n, err
+}
+
+// Close records.
+func (r *recorded) Close() error {
+	err := r.ReadCloser.Close()
+	r.once.Do(func() { r.out.Record(r.e) })
+	return err
 }
 
 func portOf(u *url.URL) uint16 {

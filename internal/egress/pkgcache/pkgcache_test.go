@@ -197,6 +197,11 @@ func TestNPM(t *testing.T) {
 	if len(out.records) != 4 || !strings.Contains(out.records[0].Reason, "package cache") {
 		t.Errorf("records %+v", out.records)
 	}
+	for i, e := range out.records {
+		if !e.Cached || e.Count != 1 || e.BytesDown == 0 || i > 1 && e.BytesDown != int64(len(r.tarball)) {
+			t.Errorf("record %d: %+v", i, e)
+		}
+	}
 	// Revalidated after a while, served stale when the registry is down.
 	now = now.Add(Fresh + time.Second)
 	if code, _ := get(t, c, out, npm, "/left", "Accept", abbreviated); code != 200 || out.count() != 3 {

@@ -35,7 +35,9 @@ func sandbox(t *testing.T, cacheDir string, e glovebox.Egress) (run func(dir, na
 	proxy := egress.NewProxy(p, egress.Options{Internal: c.Handlers(), Record: func(e glovebox.EgressAttempted) {
 		mu.Lock()
 		defer mu.Unlock()
-		bytes += e.BytesDown
+		if !e.Cached {
+			bytes += e.BytesDown
+		}
 	}})
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
