@@ -91,6 +91,7 @@ func (p *Printer) onSandboxReady(s glovebox.SandboxReady, _ time.Time) {
 	p.line("  %s machine %s %s", p.paint("✓", green), s.How, p.paint("in "+millis(s.DurationMS), faint))
 	by := map[string][]string{}
 	for limit, how := range s.Enforced {
+		how, _, _ = strings.Cut(how, ",") // the rest is detail: "cgroup v1, controller memory"
 		by[how] = append(by[how], strings.TrimSuffix(strings.TrimSuffix(limit, "_bytes"), "_millis"))
 	}
 	var parts []string
@@ -99,7 +100,9 @@ func (p *Printer) onSandboxReady(s glovebox.SandboxReady, _ time.Time) {
 		parts = append(parts, strings.Join(by[how], ", ")+" held by "+how)
 	}
 	if len(parts) > 0 {
-		p.line("    %s", p.paint(p.fit(s.Driver+"; "+oneLine(strings.Join(parts, "; ")), 4), faint))
+		for _, l := range p.wrap(oneLine(s.Driver+"; "+strings.Join(parts, "; ")), 4) {
+			p.line("    %s", p.paint(l, faint))
+		}
 	}
 	p.line("")
 }
@@ -193,7 +196,11 @@ func (p *Printer) onToolFinished(f glovebox.ToolFinished, _ time.Time) {
 	}
 	last, before := lastLines(clean(text.String()), n)
 	if before > 0 && len(last) > 0 {
-		p.line("    %s", p.paint(fmt.Sprintf("… %d more lines", before), faint))
+		more := "… " + plural(before, "more line")
+		if f.Blob != "" {
+			more += "; all: " + oneLine(f.Blob)
+		}
+		p.line("    %s", p.paint(p.fit(more, 4), faint))
 	}
 	for _, l := range last {
 		p.line("    %s", p.paint(p.fit(l, 5), faint))
@@ -216,7 +223,7 @@ func summarize(name string, input json.RawMessage) string {
 		return s
 	case "write_file":
 		content, _ := in["content"].(string)
-		return fmt.Sprintf("%s (%d lines)", str("path"), strings.Count(content, "\n"))
+		return fmt.Sprintf("%s (%s)", str("path"), plural(strings.Count(content, "\n"), "line"))
 	case "move_file":
 		return str("from") + " → " + str("to")
 	case "install_package":

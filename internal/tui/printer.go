@@ -44,8 +44,9 @@ type running struct {
 
 // egressTotal sums up what the sandbox reached.
 type egressTotal struct {
-	hosts map[string]bool
-	down  int64
+	hosts  map[string]bool
+	down   int64
+	cached int64 // bytes that came from the host's own cache
 }
 
 // New returns a Printer that writes to w.

@@ -62,11 +62,15 @@ func (p *Printer) onCheckpoint(c glovebox.CheckpointSaved, _ time.Time) {
 	for _, f := range c.Changes {
 		added, deleted = added+max(0, f.Added), deleted+max(0, f.Deleted)
 	}
-	p.line("    %s %s %s", p.paint(fmt.Sprintf("%d files", len(c.Changes)), faint),
+	p.line("    %s %s %s", p.paint(plural(len(c.Changes), "file"), faint),
 		p.paint(fmt.Sprintf("+%d", added), green), p.paint(fmt.Sprintf("-%d", deleted), red))
 }
 
 func (p *Printer) onEgress(a glovebox.EgressAttempted, _ time.Time) {
+	if a.Allowed && a.Cached {
+		p.egress.cached += a.BytesDown
+		return
+	}
 	if a.Allowed {
 		p.egress.hosts[a.Host] = true
 		p.egress.down += a.BytesDown
@@ -95,7 +99,7 @@ func (p *Printer) onVerified(v glovebox.Verified, _ time.Time) {
 }
 
 func (p *Printer) onArtifact(a glovebox.ArtifactSaved, _ time.Time) {
-	p.line("    %s %s", p.paint("✓", green), fmt.Sprintf("packed %d files, %s %s", a.Artifact.Files, size(a.Artifact.Size), p.paint("sha256 "+a.Artifact.SHA256[:min(12, len(a.Artifact.SHA256))], faint)))
+	p.line("    %s %s", p.paint("✓", green), fmt.Sprintf("packed %s, %s %s", plural(a.Artifact.Files, "file"), size(a.Artifact.Size), p.paint("sha256 "+a.Artifact.SHA256[:min(12, len(a.Artifact.SHA256))], faint)))
 }
 
 func (p *Printer) onFinished(f glovebox.Finished, at time.Time) {
@@ -124,9 +128,12 @@ func (p *Printer) onFinished(f glovebox.Finished, at time.Time) {
 
 // totals is where the time and the money went.
 func (p *Printer) totals(at time.Time) string {
-	parts := []string{"in " + duration(at.Sub(p.job.CreatedAt)), fmt.Sprintf("%d steps", p.job.Step), p.cost()}
+	parts := []string{"in " + duration(at.Sub(p.job.CreatedAt)), plural(p.job.Step, "step"), p.cost()}
 	if n := len(p.egress.hosts); n > 0 {
-		parts = append(parts, fmt.Sprintf("%s from %d hosts", size(p.egress.down), n))
+		parts = append(parts, fmt.Sprintf("%s from %s", size(p.egress.down), plural(n, "host")))
+	}
+	if n := p.egress.cached; n > 0 {
+		parts = append(parts, size(n)+" of packages from the cache")
 	}
 	for _, ph := range []glovebox.Phase{glovebox.PhaseQueued, glovebox.PhasePreparing, glovebox.PhaseWorking, glovebox.PhaseWaiting, glovebox.PhaseVerifying, glovebox.PhasePacking} {
 		if ms := p.job.PhaseMillis[ph]; ms >= 50 {

@@ -70,6 +70,14 @@ func count(n int64) string {
 	return fmt.Sprintf("%.2fM", float64(n)/1e6)
 }
 
+// plural shows a number of things.
+func plural[T int | int64](n T, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
 // size shows bytes: 312 B, 4.5 KiB, 1.2 MiB.
 func size(n int64) string {
 	switch {
