@@ -50,6 +50,9 @@ func specOf(id string, processes int64) *specs.Spec {
 				Bounding: guestCaps, Effective: guestCaps, Permitted: guestCaps,
 			},
 			Rlimits: rlimits,
+			// No program gains what its file grants: neither the image's
+			// set-user-ID programs nor any that a package brings.
+			NoNewPrivileges: true,
 		},
 		Root: &specs.Root{Path: "/"},
 		Mounts: []specs.Mount{

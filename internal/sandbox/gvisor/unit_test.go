@@ -161,3 +161,12 @@ func procStatus(t *testing.T, pid int) map[string]string {
 }
 
 func itoa(n int) string { return strconv.Itoa(n) }
+
+// Set-user-ID programs and file capabilities give nothing, whatever the image
+// or a package brings.
+func TestNoNewPrivileges(t *testing.T) {
+	t.Parallel()
+	if !specOf("id", 0).Process.NoNewPrivileges {
+		t.Error("a program may gain privileges")
+	}
+}
