@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
+	"unicode/utf16"
 	"unicode/utf8"
 
 	"github.com/glovebox-dev/glovebox"
@@ -27,6 +29,9 @@ func decodeStrict(body []byte, v any) error {
 	if err := json.Unmarshal(body, &raw); err != nil {
 		return syntaxError(body, err)
 	}
+	if i := loneSurrogate(body); i >= 0 {
+		return glovebox.Invalid("body", "write the character itself, or both halves of its pair", `%s at byte %d is half a character`, body[i:i+6], i)
+	}
 	d := json.NewDecoder(bytes.NewReader(body))
 	d.UseNumber()
 	if err := checkValue(d, "", reflect.TypeOf(v).Elem()); err != nil {
@@ -36,6 +41,40 @@ func decodeStrict(body []byte, v any) error {
 		return glovebox.Invalid("body", "see /openapi.json", "%v", err)
 	}
 	return nil
+}
+
+// loneSurrogate returns where in JSON an escape stands for one half of a
+// surrogate pair alone, which encoding/json replaces without a word, or -1.
+func loneSurrogate(body []byte) int {
+	for i := 0; i < len(body)-1; i++ {
+		if body[i] != '\\' {
+			continue
+		}
+		r := escaped(body[i:])
+		switch {
+		case r < 0: // another escape, of two bytes
+			i++
+		case !utf16.IsSurrogate(r):
+			i += 5
+		case utf16.DecodeRune(r, escaped(body[i+6:])) == utf8.RuneError:
+			return i
+		default:
+			i += 11
+		}
+	}
+	return -1
+}
+
+// escaped returns the number in the \u escape that b begins with, or -1.
+func escaped(b []byte) rune {
+	if len(b) < 6 || b[0] != '\\' || b[1] != 'u' {
+		return -1
+	}
+	n, err := strconv.ParseUint(string(b[2:6]), 16, 16)
+	if err != nil {
+		return -1
+	}
+	return rune(n)
 }
 
 func syntaxError(body []byte, err error) error {
