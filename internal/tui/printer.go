@@ -26,6 +26,7 @@ type Printer struct {
 	mu     sync.Mutex
 	w      io.Writer
 	job    glovebox.Job
+	plan   []glovebox.PlanStep
 	tool   running           // the newest tool that has not finished
 	inputs map[string]string // summary of each call, by id, until it has finished
 	spoken strings.Builder   // what the model is saying, not yet in the log

@@ -2,6 +2,7 @@ package tui
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -12,9 +13,16 @@ var planMarks = map[glovebox.PlanStatus]string{
 	glovebox.PlanPending: "○", glovebox.PlanActive: "◐", glovebox.PlanDone: "●",
 }
 
+// onPlan shows a new plan whole, and of one that goes on what changed.
 func (p *Printer) onPlan(u glovebox.PlanUpdated, _ time.Time) {
+	before := p.plan
+	p.plan = u.Steps
+	same := slices.EqualFunc(before, u.Steps, func(a, b glovebox.PlanStep) bool { return a.Text == b.Text })
 	p.line("")
-	for _, s := range u.Steps {
+	for i, s := range u.Steps {
+		if same && before[i].Status == s.Status {
+			continue
+		}
 		text := p.fit(oneLine(s.Text), 8)
 		mark := planMarks[s.Status]
 		switch s.Status {
@@ -23,7 +31,7 @@ func (p *Printer) onPlan(u glovebox.PlanUpdated, _ time.Time) {
 		case glovebox.PlanActive:
 			p.line("    %s %s", p.paint(mark, cyan), p.paint(text, bold))
 		default:
-			p.line("    %s %s", p.paint("○", faint), text)
+			p.line("    %s %s", p.paint(mark, faint), text)
 		}
 	}
 	p.line("")
