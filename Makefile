@@ -34,7 +34,7 @@ unit:
 # The race detector needs cgo. The packages that hold gVisor are left out: it
 # takes ten minutes to compile with the detector, and its users are tested above.
 race:
-	CGO_ENABLED=1 go test -race -timeout 15m $$(go list ./... | grep -v -e /gvisor -e /cmd/)
+	CGO_ENABLED=1 go test -race -timeout 15m $$(go list ./... | grep -v -e gvisor -e /cmd/ -e /e2e)
 
 # Not go vet by itself: it would vet all of gVisor, too. The linter vets ours.
 lint:
