@@ -83,13 +83,13 @@ func (s settings) start(a *app, more map[string]any) (config.Config, *slog.Logge
 // needsTokens says whether requests need tokens, and refuses to go on if they
 // do and there are none.
 func (b *backend) needsTokens() (bool, error) {
-	if b.cfg.Tokens != "always" && b.cfg.Loopback() {
+	if !b.cfg.NeedsTokens() {
 		return false, nil
 	}
 	tokens, err := b.store.ListTokens(context.Background())
 	if err == nil && len(tokens) == 0 {
 		err = glovebox.Invalid("listen", "make one first: glovebox token create --tenant NAME --scope write"+b.dataFlag(),
-			"%s can be reached from elsewhere, and there is no token", b.cfg.Listen)
+			"requests to %s need a token (it can be reached from elsewhere, or tokens are asked for always), and there is no token", b.cfg.Listen)
 	}
 	return true, err
 }

@@ -33,7 +33,7 @@ func (c *workerCmd) Run(a *app) error {
 	if err := b.ensureImage(ctx, nil); err != nil {
 		return err
 	}
-	w := b.worker(cfg.Tokens == "always" || !cfg.Loopback())
+	w := b.worker(cfg.NeedsTokens())
 	if err := w.Start(context.Background()); err != nil {
 		return err
 	}

@@ -28,7 +28,7 @@ type Config struct {
 	Data         string          `json:"data" doc:"Directory for everything that is kept: jobs, artifacts, machine images, sandboxes, packages."`
 	Listen       string          `json:"listen" doc:"Address of the HTTP API, host:port; port 0 takes a free one. Beyond loopback it needs tokens."`
 	AllowedHosts []string        `json:"allowed_hosts" doc:"Host names by which the API may be addressed, beside loopback ones. Empty: with tokens any, without none."`
-	Tokens       string          `json:"tokens" doc:"Whether requests need a token: auto (beyond loopback), always."`
+	Tokens       string          `json:"tokens" doc:"Whether requests need a token: auto (beyond loopback, and where other host names than loopback ones are allowed: a proxy passes requests on from elsewhere), always."`
 	Driver       string          `json:"driver" doc:"What makes sandboxes."`
 	Model        string          `json:"model" doc:"Model of jobs that name none, as provider:model. Empty: one of the provider whose key is in the environment."`
 	Concurrency  int             `json:"concurrency" doc:"Jobs that run at once in this process. 0: only the API, the jobs are run by workers elsewhere."`
@@ -179,6 +179,12 @@ func (c Config) Loopback() bool {
 	}
 	ip := net.ParseIP(host)
 	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// NeedsTokens reports whether requests need tokens: the API can be reached
+// from elsewhere, by itself or, under a name of its own, through a proxy.
+func (c Config) NeedsTokens() bool {
+	return c.Tokens == "always" || !c.Loopback() || len(c.AllowedHosts) > 0
 }
 
 // Path returns a path in the data directory.

@@ -97,6 +97,23 @@ func TestLoopback(t *testing.T) {
 	}
 }
 
+func TestNeedsTokens(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		cfg  Config
+		want bool
+	}{
+		{Config{Listen: "127.0.0.1:8000", Tokens: "auto"}, false},
+		{Config{Listen: "127.0.0.1:8000", Tokens: "always"}, true},
+		{Config{Listen: ":8000", Tokens: "auto"}, true},
+		{Config{Listen: "127.0.0.1:8000", Tokens: "auto", AllowedHosts: []string{"glovebox.example"}}, true}, // behind a proxy
+	} {
+		if got := c.cfg.NeedsTokens(); got != c.want {
+			t.Errorf("%+v: %v", c.cfg, got)
+		}
+	}
+}
+
 func TestModels(t *testing.T) {
 	t.Parallel()
 	file := "models:\n- {model: 'chat:*', window: 131072}\n- model: chat:m\n  input_price: 1\n  output_price: 2.5\n  images: true\n"
