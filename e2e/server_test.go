@@ -325,7 +325,7 @@ func checkNothingIsLeft(t *testing.T, data string) {
 			t.Errorf("a mount is left: %s", line)
 		}
 	}
-	left, err := filepath.Glob(filepath.Join(data, "sandboxes", "sandboxes", "*"))
+	left, err := filepath.Glob(filepath.Join(data, "gvisor", "sandboxes", "*"))
 	if err != nil {
 		t.Fatal(err)
 	}

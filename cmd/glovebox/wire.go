@@ -47,7 +47,7 @@ type driver struct {
 // drivers are the kinds of driver, by name. Tests add one.
 var drivers = map[string]func(config.Config) (driver, error){
 	"gvisor": func(c config.Config) (driver, error) {
-		d, err := gvisor.New(gvisor.Options{StateDir: c.Path("sandboxes"), DefaultImage: image.Store{Dir: c.Path("images")}.Path(image.Digest())})
+		d, err := gvisor.New(gvisor.Options{StateDir: c.Path("gvisor"), DefaultImage: image.Store{Dir: c.Path("images")}.Path(image.Digest())})
 		if err != nil {
 			return driver{}, err
 		}
