@@ -7,7 +7,8 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"strings"
+	"runtime/debug"
+	"sync"
 	"time"
 
 	"github.com/glovebox-dev/glovebox"
@@ -60,7 +61,7 @@ func (c *serveCmd) Run(a *app) error {
 	if cfg.Concurrency > 0 {
 		go b.prepareImage(ctx)
 	}
-	dropStartPages()
+	debug.FreeOSMemory() // half of the heap was for starting alone
 	select {
 	case <-ctx.Done():
 		log.Info("stopping: running jobs are handed over")
@@ -105,14 +106,44 @@ func (b *backend) dataFlag() string {
 // prepareImage builds the machine image if it is missing. Jobs that come
 // before it is there end with the command that builds it.
 func (b *backend) prepareImage(ctx context.Context) {
+	var building onFirst
 	start := time.Now()
-	err := b.ensureImage(ctx, nil)
+	building.do = func() {
+		b.log.Info("the machine image is missing: building it, once; this takes two minutes or so, and jobs fail until it is there")
+	}
+	err := b.ensureImage(ctx, &building)
 	switch {
 	case err != nil && ctx.Err() == nil:
 		b.log.Warn("jobs can't run: the machine image is missing", "error", err, "command", "glovebox image build"+b.dataFlag())
-	case err == nil && time.Since(start) > time.Second:
+	case err == nil && building.done():
 		b.log.Info("the machine image is built", "took", time.Since(start).Round(time.Second))
 	}
+}
+
+// onFirst is a writer that drops what it gets and does something when the
+// first of it comes.
+type onFirst struct {
+	mu     sync.Mutex
+	do     func()
+	called bool
+}
+
+// Write notes that something came.
+func (o *onFirst) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if !o.called {
+		o.called = true
+		o.do()
+	}
+	return len(p), nil
+}
+
+// done reports whether something came.
+func (o *onFirst) done() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.called
 }
 
 // server is an API with a worker beside it.
@@ -214,32 +245,17 @@ func (c *runCmd) localConfig(a *app) (config.Config, *slog.Logger, error) {
 	return c.start(a, more)
 }
 
-// buildFirst builds the machine image if it is missing, and shows how it
-// goes.
+// buildFirst builds the machine image if it is missing, and says that
+// something long is going on and how long it took.
 func (b *backend) buildFirst(ctx context.Context, a *app) error {
-	shown := &tailLine{a: a}
-	defer shown.end()
-	return b.ensureImage(ctx, shown)
-}
-
-// tailLine shows that something long is going on: a line at its beginning,
-// and how long it took at its end.
-type tailLine struct {
-	a     *app
-	start time.Time
-}
-
-// Write notes that something was said, and drops it.
-func (t *tailLine) Write(p []byte) (int, error) {
-	if t.start.IsZero() {
-		t.start = time.Now()
-		fmt.Fprintln(t.a.stderr, "Building the machine image, once; this takes two minutes or so ...")
+	var building onFirst
+	start := time.Now()
+	building.do = func() {
+		fmt.Fprintln(a.stderr, "Building the machine image, once; this takes two minutes or so ...")
 	}
-	return len(p), nil
-}
-
-func (t *tailLine) end() {
-	if !t.start.IsZero() {
-		fmt.Fprintf(t.a.stderr, "... %s\n", strings.TrimSuffix(time.Since(t.start).Round(time.Second).String(), "0s"))
+	err := b.ensureImage(ctx, &building)
+	if building.done() {
+		fmt.Fprintf(a.stderr, "... %s\n", time.Since(start).Round(time.Second))
 	}
+	return err
 }
