@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"cmp"
 	"context"
 	"fmt"
@@ -151,8 +150,10 @@ func (c *runCmd) schedule(ctx context.Context, cl *client.Client, sub glovebox.S
 func (c *runCmd) follow(ctx context.Context, a *app, cl *client.Client, id string) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
+	v := a.view(c.JSON, 0)
+	defer v.close()
 	signals := make(chan os.Signal, 2)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT) // all: the terminal has to be restored
 	defer signal.Stop(signals)
 	go func() {
 		for n := 0; ; n++ {
@@ -165,18 +166,16 @@ func (c *runCmd) follow(ctx context.Context, a *app, cl *client.Client, id strin
 				cancel(exitError(exitInterrupted))
 				return
 			}
-			fmt.Fprintln(a.stderr, "\nCancelling the job. Interrupt again to leave at once.")
+			v.warn(a, "Cancelling the job. Interrupt again to leave at once.")
 			if _, err := cl.Cancel(ctx, id); err != nil && glovebox.CodeOf(err) != glovebox.CodeConflict {
 				cancel(err)
 				return
 			}
 		}
 	}()
-	if a.stdin != nil && term.IsTerminal(int(a.stdin.Fd())) && c.Task != "-" && !c.JSON {
-		go sayTyped(ctx, a, cl, id) // ends with the process: reading a terminal can't be interrupted
+	if c.Task != "-" && !c.JSON {
+		defer listen(ctx, a, v, cl, id)()
 	}
-	v := a.view(c.JSON, 0)
-	defer v.close()
 	for e, err := range cl.Events(ctx, id, 0) {
 		if cause := context.Cause(ctx); cause != nil {
 			return cause
@@ -191,18 +190,31 @@ func (c *runCmd) follow(ctx context.Context, a *app, cl *client.Client, id strin
 	return nil
 }
 
-// sayTyped says each line that is typed to the job.
-func sayTyped(ctx context.Context, a *app, cl *client.Client, id string) {
-	sc := bufio.NewScanner(a.stdin)
-	for sc.Scan() {
-		text := strings.TrimSpace(sc.Text())
-		if text == "" {
-			continue
-		}
-		if _, err := cl.Say(ctx, id, text); err != nil && ctx.Err() == nil {
-			fmt.Fprintln(a.stderr, "glovebox:", plain(err.Error()))
+// listen says what is typed to the job: it steers it, or answers its question.
+// The goroutine ends with the process, since reading a terminal can't be
+// interrupted. stop gives the terminal back as it was.
+func listen(ctx context.Context, a *app, v *view, cl *client.Client, id string) (stop func()) {
+	stop = func() {}
+	if a.stdin == nil || !term.IsTerminal(int(a.stdin.Fd())) || !ownTerminal(int(a.stdin.Fd())) {
+		return stop
+	}
+	show := func(string) {}
+	if v.live {
+		if restore, err := unechoed(int(a.stdin.Fd())); err == nil {
+			stop, show = restore, v.printer.Typed
 		}
 	}
+	v.printer.Listen()
+	say := func(text string) {
+		if text = strings.TrimSpace(text); text == "" || ctx.Err() != nil {
+			return
+		}
+		if _, err := cl.Say(ctx, id, text); err != nil && ctx.Err() == nil {
+			v.printer.Warn("that could not be said: " + err.Error())
+		}
+	}
+	go typed(a.stdin, show, say)
+	return stop
 }
 
 // deliver leaves the project in a directory and as a zip beside it.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"io"
 	"os"
 	"sync"
@@ -19,6 +20,7 @@ type view struct {
 	json    *json.Encoder
 	printer *tui.Printer
 	gate    *gate
+	live    bool  // there is a status line
 	after   int64 // events up to this one are not shown
 	stop    func()
 }
@@ -55,7 +57,7 @@ func (a *app) view(asJSON bool, after int64) *view {
 			return 80
 		}
 	}
-	v.printer = tui.New(v.gate, o)
+	v.printer, v.live = tui.New(v.gate, o), o.Live
 	if o.Live {
 		v.stop = every(100*time.Millisecond, v.printer.Tick)
 	}
@@ -100,6 +102,15 @@ func (v *view) event(e glovebox.Event) error {
 		v.gate.shut = false // only this goroutine writes: there is no ticker yet that draws
 	}
 	return v.printer.Event(e)
+}
+
+// warn says something to the person beside what the job does.
+func (v *view) warn(a *app, text string) {
+	if v.live {
+		v.printer.Warn(text)
+		return
+	}
+	fmt.Fprintln(a.stderr, text)
 }
 
 // close takes the status line away. It may be called twice.

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/charmbracelet/x/ansi"
+
 	"github.com/glovebox-dev/glovebox"
 )
 
@@ -31,8 +33,10 @@ type Printer struct {
 	inputs map[string]string // summary of each call, by id, until it has finished
 	spoken strings.Builder   // what the model is saying, not yet in the log
 	egress egressTotal
-	footer int // lines of the status that are on the screen
-	frame  int // of the spinner
+	typed  string // what a person is typing
+	heard  bool   // what is typed is said to the job
+	footer int    // lines of the status that are on the screen
+	frame  int    // of the spinner
 	err    error
 }
 
@@ -86,6 +90,36 @@ func (p *Printer) Tick() {
 	defer p.mu.Unlock()
 	p.frame++
 	p.erase()
+	p.draw()
+}
+
+// Listen notes that what is typed here is said to the job.
+func (p *Printer) Listen() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.heard = true
+}
+
+// Typed shows what a person is typing below the status.
+func (p *Printer) Typed(text string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.typed = oneLine(text)
+	if strings.HasSuffix(text, " ") {
+		p.typed += " "
+	}
+	p.erase()
+	p.draw()
+}
+
+// Warn shows a line that is not about an event.
+func (p *Printer) Warn(text string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.erase()
+	for _, l := range p.wrap(clean(text), 4) {
+		p.line("  %s %s", p.paint("!", yellow), l)
+	}
 	p.draw()
 }
 
@@ -145,6 +179,12 @@ func (p *Printer) draw() {
 		lines = append(lines, p.paint(p.fit("    "+l, 1), faint))
 	}
 	lines = append(lines, p.fit(p.paint("  "+spinner[p.frame%len(spinner)], cyan)+" "+p.summary(), 1))
+	if p.typed != "" {
+		// The end of it is what is being typed.
+		room := max(20, p.o.Width()-8)
+		text := ansi.TruncateLeft(p.typed, max(0, ansi.StringWidth(p.typed)-room), "…")
+		lines = append(lines, "  "+p.paint("you ›", cyan)+" "+text)
+	}
 	p.write(strings.Join(lines, "\n") + "\n")
 	p.footer = len(lines)
 }

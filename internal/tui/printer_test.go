@@ -144,6 +144,40 @@ func TestHostileTextIsInert(t *testing.T) {
 	}
 }
 
+// TestTyped: what is typed is shown below the status until it is said, the end
+// of it if it is long, and nothing of it stays.
+func TestTyped(t *testing.T) {
+	t.Parallel()
+	var b bytes.Buffer
+	p := tui.New(&b, tui.Options{Live: true, Width: func() int { return 40 }, Now: func() time.Time { return start }})
+	p.Listen()
+	events := story()
+	if err := p.Event(events[0]); err != nil {
+		t.Fatal(err)
+	}
+	last := func() string {
+		s := b.String()
+		return s[strings.LastIndex(s, "\x1b[")+len("\x1b[J"):]
+	}
+	if p.Typed("make it blue" + hostile); !strings.Contains(last(), "  you › make it blue") || strings.ContainsAny(last(), "\x07\u202e") {
+		t.Errorf("shown %q", last())
+	}
+	if p.Typed(strings.Repeat("x", 100) + " the end "); !strings.Contains(last(), "xx the end \n") || strings.Contains(last(), strings.Repeat("x", 40)) {
+		t.Errorf("shown %q", last())
+	}
+	if p.Warn("it could\x1b[2J not be said"); !strings.Contains(last(), "  ! it could not be said\n") || !strings.Contains(last(), "the end") {
+		t.Errorf("shown %q", last())
+	}
+	if p.Typed(""); strings.Contains(last(), "you ›") {
+		t.Errorf("shown %q", last())
+	}
+	q := glovebox.NewEvent(start, glovebox.EventQuestion, glovebox.QuestionAsked{CallID: "q", Text: "Which?", Until: start})
+	q.Seq = events[0].Seq + 1
+	if err := p.Event(q); err != nil || !strings.Contains(b.String(), "type the answer and press Enter") {
+		t.Errorf("%v: %q", err, last())
+	}
+}
+
 // TestLiveLeavesWhatPlainPrints plays the output of the live printer on a
 // tiny terminal: what stays on it is what the plain printer prints.
 func TestLiveLeavesWhatPlainPrints(t *testing.T) {

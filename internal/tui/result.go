@@ -52,7 +52,11 @@ func (p *Printer) onQuestion(q glovebox.QuestionAsked, _ time.Time) {
 	for _, l := range p.wrap(clean(q.Text), 4) {
 		p.line("  %s %s", p.paint("?", cyan), p.paint(l, bold))
 	}
-	p.line("    %s", p.paint(fmt.Sprintf(`answer with: glovebox jobs say %s "..."  (until %s)`, p.job.ID, q.Until.Local().Format("15:04")), faint))
+	how := fmt.Sprintf(`answer with: glovebox jobs say %s "..."`, p.job.ID)
+	if p.heard {
+		how = "type the answer and press Enter"
+	}
+	p.line("    %s", p.paint(fmt.Sprintf("%s  (until %s)", how, q.Until.Local().Format("15:04")), faint))
 	p.line("")
 }
 
