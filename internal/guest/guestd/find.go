@@ -5,16 +5,19 @@ package guestd
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/bmatcuk/doublestar/v4"
 
 	"github.com/glovebox-dev/glovebox"
+	"github.com/glovebox-dev/glovebox/internal/guest/guestd/proc"
 	"github.com/glovebox-dev/glovebox/internal/guest/guestpb"
 	"github.com/glovebox-dev/glovebox/internal/guest/wire"
 )
@@ -26,6 +29,25 @@ const (
 	maxMatches   = 1000
 	maxMatchText = 500
 )
+
+// findTime is how long a search takes at most, less than the host waits: a
+// tree, or its .gitignore, can be made so that ripgrep takes hours.
+const findTime = 20 * time.Second
+
+// within calls f with a context that ends after d. more is true if it
+// did and f had found something by then; with nothing found, that is an error.
+func within(ctx context.Context, d time.Duration, f func(context.Context) error, found func() bool) (more bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, d)
+	defer cancel()
+	err = f(ctx)
+	if err == nil || !errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return false, err
+	}
+	if found() {
+		return true, nil
+	}
+	return false, glovebox.Errorf(glovebox.CodeUnavailable, "nothing was found within %v, and not everything was looked at: look in a smaller directory", d)
+}
 
 // glob lists what matches below a directory. What .gitignore leaves out is
 // found out by ripgrep, whose rules are those of search too.
@@ -48,12 +70,16 @@ func (s *Server) glob(ctx context.Context, q *guestpb.GlobRequest) (*guestpb.Ent
 	if q.All {
 		list = s.globAll
 	}
-	names, err := list(ctx, dir, q.Pattern)
+	var names []string
+	more, err := within(ctx, findTime, func(ctx context.Context) (err error) {
+		names, err = list(ctx, dir, q.Pattern)
+		return err
+	}, func() bool { return len(names) > 0 })
 	if err != nil {
 		return nil, s.hide(err)
 	}
 	slices.Sort(names)
-	reply := &guestpb.EntryList{}
+	reply := &guestpb.EntryList{More: more}
 	err = s.asUser(func() error {
 		for _, n := range names {
 			if len(reply.Entries) == limit {
@@ -94,7 +120,10 @@ func (s *Server) globAll(ctx context.Context, dir, pattern string) ([]string, er
 				}
 				return nil // unreadable, or gone meanwhile
 			}
-			if scanned++; scanned > maxScanned || ctx.Err() != nil {
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			if scanned++; scanned > maxScanned {
 				return fs.SkipAll
 			}
 			rel, err := filepath.Rel(dir, p)
@@ -155,7 +184,8 @@ func (s *Server) search(ctx context.Context, q *guestpb.SearchRequest) (*guestpb
 	args = append(args, "--regexp", q.Pattern, "--", where)
 	reply := &guestpb.SearchReply{}
 	found := 0
-	st, err := s.runInternal(ctx, dir, args, func(b []byte) bool {
+	var st proc.State
+	line := func(b []byte) bool {
 		m, ok := parseMatch(b)
 		if !ok {
 			return true
@@ -170,7 +200,12 @@ func (s *Server) search(ctx context.Context, q *guestpb.SearchRequest) (*guestpb
 			reply.Matches = append(reply.Matches, m)
 		}
 		return true
-	})
+	}
+	more, err := within(ctx, findTime, func(ctx context.Context) (err error) {
+		st, err = s.runInternal(ctx, dir, args, line)
+		return err
+	}, func() bool { return len(reply.Matches) > 0 })
+	reply.More = reply.More || more
 	switch {
 	case err != nil:
 		return nil, rgError(s.hide(err))
