@@ -34,6 +34,10 @@ func (a *API) artifact(ctx context.Context, j *glovebox.Job) (blob.Reader, error
 		// It is in the log: that it is not in the blob store is our fault.
 		return nil, glovebox.Errorf(glovebox.CodeInternal, "artifact of job %s: %w", j.ID, err)
 	}
+	if err == nil && b.Size() != j.Artifact.Size { // of less than all of it, a client would get what looks whole
+		b.Close()
+		return nil, glovebox.Errorf(glovebox.CodeInternal, "artifact of job %s: the blob has %d bytes, %d were written", j.ID, b.Size(), j.Artifact.Size)
+	}
 	return b, err
 }
 

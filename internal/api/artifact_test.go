@@ -1,6 +1,7 @@
 package api
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/base64"
@@ -62,10 +63,19 @@ func TestDownload(t *testing.T) {
 	if len(m.Entries) != 1 || m.Entries[0].Path != "README.md" || m.Entries[0].Size != 5 || len(m.Skipped) != 1 || m.SHA256 != a.SHA256 {
 		t.Errorf("manifest %+v", m)
 	}
-	// An artifact that the log knows and the blob store does not is our fault.
+	// An artifact that the log knows and the blob store does not, or not all
+	// of it, is our fault.
 	e.blobs.DeletePrefix(t.Context(), "jobs/")
 	if r := e.do("GET", v.DownloadURL, ""); r.StatusCode != 500 || r.problem(t).Instance == "" {
 		t.Errorf("lost artifact: %d", r.StatusCode)
+	}
+	if _, err := e.blobs.Put(t.Context(), a.Blob, bytes.NewReader(whole.body[:20]), 100); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{v.DownloadURL, "/jobs/" + id + "/files/README.md"} {
+		if r := e.do("GET", path, ""); r.StatusCode != 500 || r.problem(t).Instance == "" {
+			t.Errorf("cut artifact, %s: %d", path, r.StatusCode)
+		}
 	}
 }
 
