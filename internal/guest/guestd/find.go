@@ -46,7 +46,7 @@ func within(ctx context.Context, d time.Duration, f func(context.Context) error,
 	if found() {
 		return true, nil
 	}
-	return false, glovebox.Errorf(glovebox.CodeUnavailable, "nothing was found within %v, and not everything was looked at: look in a smaller directory", d)
+	return false, glovebox.Errorf(glovebox.CodeTooLarge, "nothing was found within %v, and not everything was looked at: look in a smaller directory", d)
 }
 
 // glob lists what matches below a directory. What .gitignore leaves out is

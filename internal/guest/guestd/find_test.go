@@ -19,7 +19,7 @@ func TestWithin(t *testing.T) {
 	if more, err := within(t.Context(), time.Millisecond, endless, func() bool { return true }); err != nil || !more {
 		t.Errorf("with matches: %v, %v", more, err)
 	}
-	if _, err := within(t.Context(), time.Millisecond, endless, func() bool { return false }); glovebox.CodeOf(err) != glovebox.CodeUnavailable {
+	if _, err := within(t.Context(), time.Millisecond, endless, func() bool { return false }); glovebox.CodeOf(err) != glovebox.CodeTooLarge {
 		t.Errorf("without: %v", err)
 	}
 	gone, cancel := context.WithCancel(t.Context())
