@@ -84,7 +84,6 @@ func Pack(ctx context.Context, src Source, dir string, w io.Writer, o Options) (
 		m.Skipped = append(m.Skipped, glovebox.SkippedPath{Path: path, Reason: reason})
 	}
 	f := &filter{ctx: ctx, src: src, dir: dir, o: o, skip: skip, marks: map[string]bool{}}
-	f.start()
 
 	p := newPacker(w, o.Workers)
 	err := src.Export(ctx, dir, f.keep, func(x guest.ExportFile) error {

@@ -46,8 +46,7 @@ func (s *tree) ReadFile(_ context.Context, name string, offset, limit int64) ([]
 	return []byte(data)[min(offset, int64(len(data))):min(offset+limit, int64(len(data)))], int64(len(data)), nil
 }
 
-// Export lists and sends in the order in which a guest does: the entries of a
-// directory are all shown to keep before any of them is sent.
+// Export shows, lists and sends in the order in which guest.Client does.
 func (s *tree) Export(_ context.Context, dir string, keep guest.ExportFilter, f func(guest.ExportFile) error, skipped func(path, reason string)) error {
 	return s.export("", keep, f, skipped)
 }
@@ -72,10 +71,18 @@ func (s *tree) export(dir string, keep guest.ExportFilter, f func(guest.ExportFi
 			entries[first] = 0o775
 		}
 	}
+	shown := map[string]bool{}
+	show := func(e string) bool {
+		name := dir + strings.TrimSuffix(e, "/")
+		return keep(name, entries[e], int64(len(s.files[name])))
+	}
+	if _, has := entries[ignoreName]; has {
+		shown[ignoreName] = show(ignoreName)
+	}
 	for _, e := range slices.Sorted(maps.Keys(entries)) {
 		name := dir + strings.TrimSuffix(e, "/")
 		mode := entries[e]
-		if !keep(name, mode, int64(len(s.files[name]))) {
+		if kept, seen := shown[e]; seen && !kept || !seen && !show(e) {
 			continue
 		}
 		var err error

@@ -49,7 +49,7 @@ var rebuiltHolding = map[string]string{
 var kept = map[string]bool{"dist": true}
 
 // filter decides, name by name, what of a workspace is in the artifact. It is
-// called by one goroutine, in order of path.
+// called by one goroutine, in the order that guest.ExportFilter describes.
 type filter struct {
 	ctx    context.Context
 	src    Source
@@ -62,17 +62,15 @@ type filter struct {
 	bytes  int64
 }
 
-func (f *filter) start() { f.readIgnore("") }
-
 // keep is a guest.ExportFilter.
 func (f *filter) keep(name string, mode fs.FileMode, size int64) bool {
+	if path.Base(name) == ignoreName && mode.IsRegular() {
+		f.readIgnore(parent(name))
+	}
 	reason := f.reason(name, mode, size)
 	if reason != "" {
 		f.skip(name, reason)
 		return false
-	}
-	if mode.IsDir() {
-		f.readIgnore(name)
 	}
 	return true
 }
@@ -128,7 +126,7 @@ func (f *filter) rebuilt(name, base string) string {
 	return ""
 }
 
-// readIgnore reads the .gitignore file of a directory, if there is one.
+// readIgnore reads the .gitignore file of a directory.
 func (f *filter) readIgnore(name string) {
 	if f.ignore.full() {
 		return

@@ -43,8 +43,8 @@ type Client struct {
 	slots chan struct{} // of egress connections
 	wg    sync.WaitGroup
 
-	idleMu sync.Mutex
-	idle   map[string][]*framed // streams of files that can be used again, by kind
+	pipeMu sync.Mutex
+	pipes  map[string]*pipeline // for small files, by kind of stream
 }
 
 // NewClient starts talking to a guest over conn, which it owns. It returns
@@ -58,7 +58,7 @@ func NewClient(ctx context.Context, conn net.Conn, o Options) (*Client, error) {
 		conn.Close()
 		return nil, unavailable("talk to the guest", err)
 	}
-	c := &Client{o: o, mux: mux, slots: make(chan struct{}, maxEgress), idle: map[string][]*framed{}}
+	c := &Client{o: o, mux: mux, slots: make(chan struct{}, maxEgress), pipes: map[string]*pipeline{}}
 	c.rpc = guestpb.NewGuestClient(&http.Client{Transport: &transport{c: c}, CheckRedirect: noRedirect}, "http://guest",
 		connect.WithReadMaxBytes(maxReply), connect.WithAcceptCompression("gzip", nil, nil))
 	c.wg.Go(c.accept)
@@ -155,38 +155,6 @@ type framed struct {
 
 	stop   func() bool
 	cancel context.CancelFunc
-}
-
-// again returns a stream that serves one file after another: an idle one, or
-// a new one. It is given back with release.
-func (c *Client) again(ctx context.Context, op, kind string) (*framed, error) {
-	c.idleMu.Lock()
-	list := c.idle[kind]
-	if len(list) == 0 {
-		c.idleMu.Unlock()
-		return c.stream(ctx, op, wire.Header{Kind: kind}, true)
-	}
-	f := list[len(list)-1]
-	c.idle[kind] = list[:len(list)-1]
-	c.idleMu.Unlock()
-	f.op = op
-	c.bound(f, ctx, true)
-	return f, nil
-}
-
-// release gives a stream back if all was well with it, else closes it.
-func (c *Client) release(f *framed, kind string, well bool) {
-	if !f.unbound() || !well {
-		f.close()
-		return
-	}
-	c.idleMu.Lock()
-	defer c.idleMu.Unlock()
-	if len(c.idle[kind]) >= maxIdleCalls {
-		go f.close()
-		return
-	}
-	c.idle[kind] = append(c.idle[kind], f)
 }
 
 // bound makes the end of ctx, or of the time of calls if timed, interrupt

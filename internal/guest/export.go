@@ -26,6 +26,9 @@ const (
 	maxExportBatch   = 256 // files asked for at once
 )
 
+// ignoreFile is shown to the filter before what is beside it.
+const ignoreFile = ".gitignore"
+
 // Export streams the regular files below dir to f, in order of path. Paths
 // are relative, clean, and never leave dir; symbolic links and other kinds of
 // file are reported through skipped with a reason. A file that grows while it
@@ -90,12 +93,16 @@ func (x *export) dir(rel string, depth int) error {
 		batch = batch[:0]
 		return x.files(rel, b)
 	}
-	for _, e := range entries {
+	ignore, keepIgnore := slices.IndexFunc(entries, func(e Entry) bool { return e.Path == ignoreFile }), false
+	if ignore >= 0 {
+		keepIgnore = x.keep(path.Join(rel, ignoreFile), entries[ignore].Mode, entries[ignore].Size)
+	}
+	for i, e := range entries {
 		p := path.Join(rel, e.Path)
 		switch {
 		case !validName(e.Path) || len(p) > maxExportPath:
 			x.skipped(wire.CleanText(p, maxExportPath), "name can't be kept")
-		case !x.keep(p, e.Mode, e.Size):
+		case i == ignore && !keepIgnore || i != ignore && !x.keep(p, e.Mode, e.Size):
 		case e.Mode.IsDir() && depth >= maxExportDepth:
 			x.skipped(p, "too deep")
 		case e.Mode.IsDir():

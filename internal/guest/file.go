@@ -75,38 +75,63 @@ func (c *Client) ReadFile(ctx context.Context, path string, offset, limit int64)
 	if offset < 0 || limit < 0 || limit > maxRead {
 		return nil, 0, glovebox.Invalid("limit", fmt.Sprintf("read at most %d bytes at a time", maxRead), "offset %d and limit %d are out of range", offset, limit)
 	}
-	f, err := c.again(ctx, "read a file", wire.KindGet)
+	const op = "read a file"
+	q := &guestpb.GetRequest{Path: path, Offset: offset, Limit: min(limit, pipelined)}
+	request, err := wire.AppendMessage(nil, wire.FrameMessage, q)
 	if err != nil {
 		return nil, 0, err
 	}
-	data, size, err = f.readFile(&guestpb.GetRequest{Path: path, Offset: offset, Limit: limit})
-	c.release(f, wire.KindGet, err == nil)
-	return data, size, err
-}
-
-func (f *framed) readFile(q *guestpb.GetRequest) (data []byte, size int64, err error) {
-	if err = f.w.WriteMessage(q); err == nil {
-		err = f.w.Flush()
+	f := &framed{op: op}
+	c.bound(f, ctx, true)
+	defer f.unbound()
+	type content struct {
+		data []byte
+		size int64
 	}
-	var reply guestpb.GetReply
-	if err == nil {
-		err = f.r.ReadMessage(&reply)
-	}
+	got := make(chan content, 1) // ctx may end while it is read
+	err = c.pipeDo(f.ctx, wire.KindGet, request, func(r *wire.FrameReader) error {
+		data, size, err := readContent(r, q)
+		got <- content{data, size}
+		return err
+	})
 	if err != nil {
 		return nil, 0, f.fail(err)
 	}
-	offset, limit := q.Offset, q.Limit
-	body := io.LimitReader(wire.NewDataReader(f.r), limit+1)
-	if want := min(limit, max(0, reply.Size-offset)); want <= 1<<20 {
+	x := <-got
+	if limit <= pipelined || int64(len(x.data)) < pipelined {
+		return x.data, x.size, nil
+	}
+	return c.readLarge(ctx, op, &guestpb.GetRequest{Path: path, Offset: offset, Limit: limit})
+}
+
+// readLarge reads a file over a stream of its own.
+func (c *Client) readLarge(ctx context.Context, op string, q *guestpb.GetRequest) ([]byte, int64, error) {
+	f, err := c.exchange(ctx, op, wire.KindGet, q, true)
+	if err != nil {
+		return nil, 0, err
+	}
+	defer f.close()
+	data, size, err := readContent(f.r, q)
+	return data, size, f.fail(err)
+}
+
+// readContent reads the answer to a request for a file.
+func readContent(r *wire.FrameReader, q *guestpb.GetRequest) (data []byte, size int64, err error) {
+	var reply guestpb.GetReply
+	if err := r.ReadMessage(&reply); err != nil {
+		return nil, 0, err
+	}
+	body := io.LimitReader(wire.NewDataReader(r), q.Limit+1)
+	if want := min(q.Limit, max(0, reply.Size-q.Offset)); want <= 1<<20 {
 		data = make([]byte, 0, want+1)
 	}
 	if data, err = appendAll(data, body); err != nil {
-		return nil, 0, f.fail(err)
+		return nil, 0, err
 	}
-	if int64(len(data)) > limit {
-		return nil, 0, f.fail(glovebox.Errorf(glovebox.CodeUnavailable, "the guest sent more than the %d bytes that were asked for", limit))
+	if int64(len(data)) > q.Limit {
+		return nil, 0, glovebox.Errorf(glovebox.CodeUnavailable, "the guest sent more than the %d bytes that were asked for", q.Limit)
 	}
-	return data, max(reply.Size, offset*b2i(len(data) > 0)+int64(len(data))), nil
+	return data, max(reply.Size, q.Offset*b2i(len(data) > 0)+int64(len(data))), nil
 }
 
 func b2i(b bool) int64 {
@@ -139,25 +164,37 @@ func (c *Client) WriteFile(ctx context.Context, path string, data []byte, mode f
 	if len(data) > maxWrite {
 		return glovebox.Errorf(glovebox.CodeTooLarge, "a file of %d bytes is larger than %d", len(data), maxWrite)
 	}
-	f, err := c.again(ctx, "write a file", wire.KindPut)
+	const op = "write a file"
+	q := &guestpb.PutRequest{Path: path, Size: int64(len(data)), Mode: uint32(mode.Perm())}
+	if len(data) > pipelined {
+		return c.writeLarge(ctx, op, q, data)
+	}
+	request, err := wire.AppendMessage(make([]byte, 0, len(data)+len(path)+64), wire.FrameMessage, q)
 	if err != nil {
 		return err
 	}
-	err = f.writeFile(path, data, mode)
-	c.release(f, wire.KindPut, err == nil)
-	return err
+	if len(data) > 0 {
+		request = wire.AppendFrame(request, wire.FrameData, data)
+	}
+	request = wire.AppendFrame(request, wire.FrameEnd, nil)
+	f := &framed{op: op}
+	c.bound(f, ctx, true)
+	defer f.unbound()
+	return f.fail(c.pipeDo(f.ctx, wire.KindPut, request, (*wire.FrameReader).ReadEnd))
 }
 
-func (f *framed) writeFile(path string, data []byte, mode fs.FileMode) error {
-	err := f.w.WriteMessage(&guestpb.PutRequest{Path: path, Size: int64(len(data)), Mode: uint32(mode.Perm())})
-	if err == nil {
-		err = f.w.WriteData(wire.FrameData, data)
+// writeLarge writes a file over a stream of its own.
+func (c *Client) writeLarge(ctx context.Context, op string, q *guestpb.PutRequest, data []byte) error {
+	f, err := c.exchange(ctx, op, wire.KindPut, q, true)
+	if err != nil {
+		return err
 	}
-	if err == nil {
+	defer f.close()
+	if err = f.w.WriteData(wire.FrameData, data); err == nil {
 		err = f.w.End()
 	}
 	if err == nil || f.ctx.Err() == nil { // a guest that refuses says why
-		if rerr := f.r.ReadEnd(); err == nil || wire.CodeOf(rerr) != glovebox.CodeUnavailable {
+		if rerr := f.r.ReadEnd(); err == nil || f.r.Refused() {
 			err = rerr
 		}
 	}

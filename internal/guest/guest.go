@@ -141,7 +141,9 @@ type Output struct {
 }
 
 // ExportFilter decides whether a path of an export is sent; a directory that
-// is not is not entered. It runs on the host, on names only.
+// is not is not entered. It runs on the host, on names only, in order of path,
+// but that of a directory it is shown .gitignore first, since what that says
+// counts for names before it.
 type ExportFilter func(path string, mode fs.FileMode, size int64) bool
 
 // ExportFile is one regular file of an export. Body is valid until the next.

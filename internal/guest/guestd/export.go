@@ -97,12 +97,43 @@ func (x *exporter) answer(q *guestpb.ExportRequest) error {
 	if err == nil {
 		defer unix.Close(dir)
 	}
-	for i, name := range q.Files {
-		if err := x.file(dir, name, q.Sizes[i], err); err != nil {
+	for at := 0; at < len(q.Files); at += maxTogether {
+		end := min(at+maxTogether, len(q.Files))
+		if err := x.files(dir, q.Files[at:end], q.Sizes[at:end], err); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// files sends some files of a directory, which dirErr says can't be read. All
+// are opened at once, since only that has to be done as the tools' user.
+func (x *exporter) files(dir int, names []string, limits []int64, dirErr error) error {
+	fds, errs := slices.Repeat([]int{-1}, len(names)), make([]error, len(names))
+	err := x.f.s.asUser(func() error {
+		for i, name := range names {
+			if errs[i] = dirErr; dirErr == nil {
+				fds[i], errs[i] = openFileAt(dir, name)
+			}
+		}
+		return nil
+	})
+	for i, name := range names {
+		if err == nil {
+			err = x.file(fds[i], name, limits[i], errs[i])
+		}
+		if fds[i] >= 0 {
+			unix.Close(fds[i])
+		}
+	}
+	return err
+}
+
+func openFileAt(dir int, name string) (int, error) {
+	if name == "" || strings.ContainsAny(name, "/\x00") || name == ".." {
+		return -1, unix.EINVAL
+	}
+	return unix.Openat(dir, name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
 }
 
 // openBelow opens a directory below another one without following links.
@@ -214,20 +245,9 @@ func (x *exporter) listing(entries []*guestpb.Entry, err error) error {
 
 // file sends a message that describes a file, then that many bytes of it, or
 // a message with a negative size if it can't be read any more.
-func (x *exporter) file(dir int, name string, limit int64, err error) error {
-	fd := -1
+func (x *exporter) file(fd int, name string, limit int64, err error) error {
 	var st unix.Stat_t
-	if err == nil && (name == "" || strings.ContainsAny(name, "/\x00") || name == "..") {
-		err = unix.EINVAL
-	}
 	if err == nil {
-		err = x.f.s.asUser(func() (err error) {
-			fd, err = unix.Openat(dir, name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
-			return err
-		})
-	}
-	if err == nil {
-		defer unix.Close(fd)
 		if err = unix.Fstat(fd, &st); err == nil && st.Mode&unix.S_IFMT != unix.S_IFREG {
 			err = errors.New("not a regular file any more")
 		}

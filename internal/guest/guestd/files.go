@@ -4,7 +4,6 @@ package guestd
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -16,11 +15,9 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/glovebox-dev/glovebox"
 	"github.com/glovebox-dev/glovebox/internal/guest/guestpb"
-	"github.com/glovebox-dev/glovebox/internal/guest/wire"
 )
 
 // Bounds of file calls.
@@ -117,20 +114,6 @@ func readNames(dir string) ([]string, error) {
 	return names, err
 }
 
-// get serves parts of regular files, one request after another. A failure
-// ends the stream.
-func (f *framed) get() error {
-	for {
-		var q guestpb.GetRequest
-		if err := f.r.ReadMessage(&q); err != nil {
-			return ignoreEnd(err)
-		}
-		if err := f.getOne(&q); err != nil {
-			return err
-		}
-	}
-}
-
 // ignoreEnd is nil if the host has closed the stream between requests.
 func ignoreEnd(err error) error {
 	if errors.Is(err, io.ErrUnexpectedEOF) {
@@ -139,122 +122,26 @@ func ignoreEnd(err error) error {
 	return err
 }
 
-// buffer returns n bytes of memory that are used again and again.
-func (f *framed) buffer(n int64) []byte {
-	f.buf = slices.Grow(f.buf[:0], int(n))
-	return f.buf[:n]
-}
-
-func (f *framed) getOne(q *guestpb.GetRequest) error {
-	if q.Offset < 0 || q.Limit < 0 || q.Limit > maxRead {
-		return glovebox.Invalid("limit", fmt.Sprintf("read at most %d bytes at a time", maxRead), "offset %d and limit %d are out of range", q.Offset, q.Limit)
-	}
-	full, err := f.s.resolve(q.Path)
-	if err != nil {
-		return err
-	}
-	var file *os.File
-	var size int64
-	err = f.s.asUser(func() error {
-		file, size, err = openRegular(full, 0)
-		return err
-	})
-	if err != nil {
-		return f.s.hide(err)
-	}
-	defer file.Close()
-	if err := f.w.WriteMessage(&guestpb.GetReply{Size: size}); err != nil {
-		return err
-	}
-	buf := f.buffer(min(wire.ChunkSize, max(1, min(q.Limit, size-q.Offset+1))))
-	for off, left := q.Offset, q.Limit; left > 0; {
-		n, err := file.ReadAt(buf[:min(left, int64(len(buf)))], off)
-		if n > 0 {
-			if err := f.w.Write(wire.FrameData, buf[:n]); err != nil {
-				return err
-			}
-			off, left = off+int64(n), left-int64(n)
-		}
-		if err == io.EOF {
-			break
-		}
-		if err != nil {
-			return f.s.hide(err)
-		}
-	}
-	return f.w.End()
-}
-
 // openRegular opens a regular file for reading without ever waiting, as a
 // FIFO or a device could make it.
-func openRegular(path string, flags int) (*os.File, int64, error) {
-	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY|unix.O_CLOEXEC|flags, 0)
+func openRegular(path string) (fd int, size int64, err error) {
+	fd, err = unix.Open(path, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return nil, 0, pathError("open", path, err)
+		return -1, 0, pathError("open", path, err)
 	}
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
 		unix.Close(fd)
-		return nil, 0, pathError("stat", path, err)
+		return -1, 0, pathError("stat", path, err)
 	}
 	if st.Mode&unix.S_IFMT != unix.S_IFREG {
 		unix.Close(fd)
 		if st.Mode&unix.S_IFMT == unix.S_IFDIR {
-			return nil, 0, pathError("read", path, unix.EISDIR)
+			return -1, 0, pathError("read", path, unix.EISDIR)
 		}
-		return nil, 0, glovebox.Errorf(glovebox.CodeInvalid, "%q is not a regular file", path)
+		return -1, 0, glovebox.Errorf(glovebox.CodeInvalid, "%q is not a regular file", path)
 	}
-	return os.NewFile(uintptr(fd), path), st.Size, nil
-}
-
-// put writes files, one after another. A failure ends the stream.
-func (f *framed) put() error {
-	for {
-		var q guestpb.PutRequest
-		if err := f.r.ReadMessage(&q); err != nil {
-			return ignoreEnd(err)
-		}
-		if err := f.putOne(&q); err != nil {
-			return err
-		}
-		if cap(f.buf) > 1<<20 {
-			f.buf = nil
-		}
-	}
-}
-
-func (f *framed) putOne(q *guestpb.PutRequest) error {
-	if q.Size < 0 || q.Size > maxWrite {
-		return glovebox.Errorf(glovebox.CodeTooLarge, "a file of %d bytes is larger than %d", q.Size, maxWrite)
-	}
-	data := f.buffer(min(q.Size, 1<<20) + 1)[:0]
-	for body := wire.NewDataReader(f.r); ; {
-		if len(data) == cap(data) {
-			data = slices.Grow(data, wire.ChunkSize)
-		}
-		n, err := body.Read(data[len(data):cap(data)])
-		data = data[:len(data)+n]
-		if int64(len(data)) > q.Size {
-			return glovebox.Errorf(glovebox.CodeInvalid, "more than the announced %d bytes came", q.Size)
-		}
-		if err == io.EOF {
-			break
-		}
-		if err != nil {
-			return err
-		}
-	}
-	if int64(len(data)) != q.Size {
-		return glovebox.Errorf(glovebox.CodeInvalid, "%d bytes came, not the announced %d", len(data), q.Size)
-	}
-	full, err := f.s.resolve(q.Path)
-	if err != nil {
-		return err
-	}
-	if err := f.s.asUser(func() error { return writeAtomic(full, data, fs.FileMode(q.Mode)) }); err != nil {
-		return f.s.hide(err)
-	}
-	return f.w.End()
+	return fd, st.Size, nil
 }
 
 // tempMark is in the name of every file that is not whole yet.
@@ -276,11 +163,7 @@ func writeAtomic(path string, data []byte, mode fs.FileMode) error {
 		if err != nil {
 			return pathError("stat", path, err)
 		}
-	case err == unix.ENOENT:
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			return err
-		}
-	case err != nil:
+	case err != nil && err != unix.ENOENT:
 		return pathError("write", path, err)
 	}
 	if st.Mode&unix.S_IFMT == unix.S_IFDIR {
@@ -301,7 +184,14 @@ func replaceFile(path string, data []byte, perm uint32) error {
 		base = base[:200] // a name may have 255 bytes
 	}
 	temp := dir + "." + base + tempMark + strconv.FormatUint(tempSeq.Add(1), 36) + strconv.FormatInt(time.Now().UnixNano(), 36)
-	fd, err := unix.Open(temp, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, perm)
+	const flags = unix.O_WRONLY | unix.O_CREAT | unix.O_EXCL | unix.O_NOFOLLOW | unix.O_CLOEXEC
+	fd, err := unix.Open(temp, flags, perm)
+	if err == unix.ENOENT {
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			return err
+		}
+		fd, err = unix.Open(temp, flags, perm)
+	}
 	if err != nil {
 		return pathError("create", path, err)
 	}
@@ -376,12 +266,4 @@ func (s *Server) makeDir(p string) error {
 		return err
 	}
 	return s.hide(s.asUser(func() error { return os.MkdirAll(full, 0o755) }))
-}
-
-// send writes one message and flushes.
-func (f *framed) send(m proto.Message) error {
-	if err := f.w.WriteMessage(m); err != nil {
-		return err
-	}
-	return f.w.Flush()
 }

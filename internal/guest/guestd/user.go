@@ -16,13 +16,16 @@ import (
 // work for the tools must not have them, and root needs none.
 var dropGroups = sync.OnceValue(func() error { return syscall.Setgroups(nil) })
 
+// isRoot is asked once: every system call counts in gVisor.
+var isRoot = os.Geteuid() == 0
+
 // asUser runs f with the tools' user as the effective user of the thread, so
 // that the kernel checks each of f's file operations as if a tool did it.
 // Only the effective ids change (setfsuid would do, but gVisor lacks it): the
 // real and saved ones stay root's, so that no process of that user may signal
 // or trace the thread. f must not start goroutines that do file work.
 func (s *Server) asUser(f func() error) error {
-	if s.o.UID == 0 || os.Geteuid() != 0 {
+	if s.o.UID == 0 || !isRoot {
 		return f()
 	}
 	if err := dropGroups(); err != nil {
@@ -59,7 +62,7 @@ func setThread(call, keep, effective uintptr) error {
 
 // credential is whom a process is started as.
 func (s *Server) credential(root bool) *syscall.Credential {
-	if s.o.UID == 0 || os.Geteuid() != 0 {
+	if s.o.UID == 0 || !isRoot {
 		return nil
 	}
 	if root {

@@ -33,7 +33,7 @@ const (
 	FramePack    FrameType = 'P' // a pack begins
 	FrameKill    FrameType = 'K' // end the process of this stream
 	FrameEnd     FrameType = '.' // all was sent
-	FrameFailure FrameType = 'X' // a Failure; nothing follows
+	FrameFailure FrameType = 'X' // a Failure; nothing follows, but on streams of files the next answer
 )
 
 // Frame is one unit of a framed stream: a type, four bytes of length, big
@@ -114,13 +114,21 @@ func (w *FrameWriter) WriteMessage(m proto.Message) error {
 	return w.flushOver(ChunkSize)
 }
 
-// Fail writes a frame that says why the stream ends here, and flushes.
-func (w *FrameWriter) Fail(err error) error {
+// Refuse writes a frame that says why what was asked for was not done.
+func (w *FrameWriter) Refuse(err error) error {
 	b, merr := AppendMessage(w.buf, FrameFailure, FailureOf(err))
 	if merr != nil {
 		return merr
 	}
 	w.buf = b
+	return w.flushOver(ChunkSize)
+}
+
+// Fail is Refuse, and a flush: the stream ends here.
+func (w *FrameWriter) Fail(err error) error {
+	if err := w.Refuse(err); err != nil {
+		return err
+	}
 	return w.Flush()
 }
 
@@ -149,8 +157,9 @@ func (w *FrameWriter) flushOver(n int) error {
 
 // FrameReader reads frames. It is for one goroutine.
 type FrameReader struct {
-	r   *bufio.Reader
-	buf []byte
+	r       *bufio.Reader
+	buf     []byte
+	refused bool
 }
 
 // NewFrameReader returns a reader of frames from r. It reads ahead.
@@ -179,11 +188,25 @@ func PutReader(br *bufio.Reader) {
 	readers.Put(br)
 }
 
+// Refused reports whether the error of the last Read was a FrameFailure, so
+// that the stream may go on.
+func (r *FrameReader) Refused() bool { return r.refused }
+
+// Peek waits for the next frame without reading it.
+func (r *FrameReader) Peek() error {
+	_, err := r.r.Peek(1)
+	return err
+}
+
+// Buffered returns how many bytes can be read without waiting.
+func (r *FrameReader) Buffered() int { return r.r.Buffered() }
+
 // Read reads a frame. Its Data is valid until the next Read. At the end of
 // the stream between frames the error is io.EOF, within one
 // io.ErrUnexpectedEOF. A frame of the type FrameFailure is returned as the
 // error that it carries.
 func (r *FrameReader) Read() (Frame, error) {
+	r.refused = false
 	var head [5]byte
 	if _, err := io.ReadFull(r.r, head[:1]); err != nil {
 		return Frame{}, err
@@ -205,6 +228,7 @@ func (r *FrameReader) Read() (Frame, error) {
 		if err := proto.Unmarshal(f.Data, &m); err != nil {
 			return Frame{}, glovebox.Errorf(glovebox.CodeUnavailable, "the peer sent a failure that can't be read: %w", err)
 		}
+		r.refused = true
 		return Frame{}, ErrorOf(&m)
 	case FrameMessage, FrameData, FrameStderr, FrameGap, FramePack, FrameKill, FrameEnd:
 		return f, nil

@@ -102,4 +102,4 @@ func ValidID(s string) bool {
 
 // Version is that of the protocol. Both ends come from one binary, so another
 // one means that a sandbox outlived an update.
-const Version = 1
+const Version = 2
