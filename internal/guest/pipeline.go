@@ -161,11 +161,14 @@ func (p *pipeline) answers() {
 		p.pending = p.pending[1:]
 		p.mu.Unlock()
 		err := q.read(r)
+		broke := err != nil && !r.Refused()
+		if broke {
+			p.fail(err) // before the caller has err, to which it adds
+		}
 		q.err = err
 		close(q.done)
 		<-p.slot
-		if err != nil && !r.Refused() {
-			p.fail(err)
+		if broke {
 			return
 		}
 	}
