@@ -27,7 +27,11 @@ func (c *Client) Download(ctx context.Context, id, name string) (*glovebox.Artif
 		return nil, err
 	}
 	if v.Artifact == nil {
-		return nil, &glovebox.Error{Code: glovebox.CodeConflict, Field: "id", Value: id, Msg: fmt.Sprintf("the job is %s and has no artifact", v.Status), Hint: "wait until it is complete"}
+		e := &glovebox.Error{Code: glovebox.CodeConflict, Field: "id", Value: id, Msg: fmt.Sprintf("the job is %s and has no artifact", v.Status), Hint: "wait until it is complete"}
+		if v.Status.Terminal() {
+			e.Hint = "it ended without one; its state says why"
+		}
+		return nil, e
 	}
 	part := name + ".part"
 	f, err := os.OpenFile(part, os.O_RDWR|os.O_CREATE, 0o644)

@@ -155,7 +155,7 @@ func describe(j *glovebox.JobView) string {
 	}
 	row("model", "%s", j.Model)
 	row("steps", "%d of %d", j.Step, j.Limits.Steps)
-	row("tokens", "%d of %d", j.Usage.Tokens, j.Limits.Tokens)
+	row("tokens", "%s of %s", grouped(j.Usage.Tokens), grouped(j.Limits.Tokens))
 	row("cost", "%s", dollars(j.Usage.CostMicros))
 	if s := j.Sandbox; s != nil {
 		row("sandbox", "%s (%s)", s.ID, s.Driver)
@@ -178,10 +178,11 @@ func describe(j *glovebox.JobView) string {
 	if j.DownloadURL != "" {
 		row("download", "glovebox jobs download %s", j.JobID)
 	}
-	row("logs", "glovebox jobs logs %s; an output that is cut there: glovebox jobs output %s HANDLE", j.JobID, j.JobID)
+	row("logs", "glovebox jobs logs %s", j.JobID)
+	row("", "and an output that is cut there: glovebox jobs output %s HANDLE", j.JobID)
 	w.Flush()
 	for _, p := range j.Plan {
-		fmt.Fprintf(&b, "  %s %s\n", map[glovebox.PlanStatus]string{glovebox.PlanDone: "[x]", glovebox.PlanActive: "[>]"}[p.Status], line(p.Text))
+		fmt.Fprintf(&b, "  %s %s\n", map[glovebox.PlanStatus]string{glovebox.PlanPending: "[ ]", glovebox.PlanDone: "[x]", glovebox.PlanActive: "[>]"}[p.Status], line(p.Text))
 	}
 	for _, p := range j.Verification {
 		fmt.Fprintf(&b, "  exit %d: %s\n", p.ExitCode, line(p.Command))
@@ -223,7 +224,10 @@ func (c *logsCmd) Run(a *app) error {
 	})
 }
 
-type cancelCmd struct{ one }
+type cancelCmd struct {
+	one
+	JSON bool `name:"json" help:"The job, as JSON."`
+}
 
 // Run ends a job.
 func (c *cancelCmd) Run(a *app) error {
@@ -232,6 +236,9 @@ func (c *cancelCmd) Run(a *app) error {
 		if err != nil {
 			return err
 		}
+		if c.JSON {
+			return a.printJSON(j)
+		}
 		return a.say("%s: %s", c.ID, map[bool]string{true: string(j.Status), false: "is being cancelled"}[j.Status.Terminal()])
 	})
 }
@@ -239,6 +246,7 @@ func (c *cancelCmd) Run(a *app) error {
 type sayCmd struct {
 	one
 	Text string `arg:"" help:"What to say."`
+	JSON bool   `name:"json" help:"The job, as JSON."`
 }
 
 // Run says something to a job.
@@ -247,8 +255,12 @@ func (c *sayCmd) Run(a *app) error {
 		return glovebox.Invalid("text", "say something", "the text is empty")
 	}
 	return c.with(a, func(ctx context.Context, cl *client.Client) error {
-		if _, err := cl.Say(ctx, c.ID, c.Text); err != nil {
+		j, err := cl.Say(ctx, c.ID, c.Text)
+		if err != nil {
 			return err
+		}
+		if c.JSON {
+			return a.printJSON(j)
 		}
 		return a.say("%s: said", c.ID)
 	})
@@ -257,6 +269,7 @@ func (c *sayCmd) Run(a *app) error {
 type downloadCmd struct {
 	one
 	Output string `short:"o" placeholder:"FILE" help:"Where to put it (default: ID.zip)."`
+	JSON   bool   `name:"json" help:"What was fetched, as JSON."`
 }
 
 // Run fetches the artifact of a job.
@@ -266,6 +279,9 @@ func (c *downloadCmd) Run(a *app) error {
 		v, err := cl.Download(ctx, c.ID, name)
 		if err != nil {
 			return err
+		}
+		if c.JSON {
+			return a.printJSON(v)
 		}
 		return a.say("%s: %d files, %s, sha256 %s", name, v.Files, size(v.Size), v.SHA256)
 	})
@@ -308,6 +324,7 @@ func (c *outputCmd) Run(a *app) error {
 type limitsCmd struct {
 	one
 	softLimits
+	JSON bool `name:"json" help:"The job, as JSON."`
 }
 
 // Run raises the limits of a job.
@@ -324,8 +341,16 @@ func (c *limitsCmd) Run(a *app) error {
 		if err != nil {
 			return err
 		}
-		return a.say("%s: %s; steps %d, tokens %d, cost %s, time %s", c.ID, j.Status, j.Limits.Steps, j.Limits.Tokens,
-			dollars(j.Limits.CostMicros), time.Duration(j.Limits.WallTimeSeconds)*time.Second)
+		if c.JSON {
+			return a.printJSON(j)
+		}
+		now := l.Or(j.Limits) // a running job takes them up a moment later
+		cost := "without limit"
+		if now.CostMicros > 0 {
+			cost = dollars(now.CostMicros)
+		}
+		return a.say("%s: %s; steps %s, tokens %s, cost %s, time %s", c.ID, j.Status, grouped(now.Steps), grouped(now.Tokens),
+			cost, time.Duration(now.WallTimeSeconds)*time.Second)
 	})
 }
 

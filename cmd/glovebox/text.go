@@ -39,7 +39,21 @@ func age(d time.Duration) string {
 }
 
 // dollars writes millionths of a dollar.
-func dollars(micros int64) string { return fmt.Sprintf("$%.4f", float64(micros)/1e6) }
+func dollars(micros int64) string {
+	if micros == 0 {
+		return "$0"
+	}
+	return fmt.Sprintf("$%.4f", float64(micros)/1e6)
+}
+
+// grouped writes a number that is not negative with commas: 20,000,000.
+func grouped(n int64) string {
+	s := strconv.FormatInt(n, 10)
+	for i := len(s) - 3; i > 0; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}
 
 var byteUnits = []string{"B", "KiB", "MiB", "GiB", "TiB"}
 

@@ -22,7 +22,8 @@ func TestParseSize(t *testing.T) {
 func TestText(t *testing.T) {
 	t.Parallel()
 	for got, want := range map[string]string{
-		shorten("abcdef", 4): "abc…", shorten("äöü", 3): "äöü", dollars(1_234_567): "$1.2346",
+		shorten("abcdef", 4): "abc…", shorten("äöü", 3): "äöü", dollars(1_234_567): "$1.2346", dollars(0): "$0",
+		grouped(0): "0", grouped(999): "999", grouped(1000): "1,000", grouped(20_000_000): "20,000,000",
 		size(0): "0 B", size(1536): "1.5 KiB", size(3 << 30): "3.0 GiB",
 		age(59 * time.Second): "59s", age(90 * time.Minute): "1h", age(72 * time.Hour): "3d",
 		line("a\x1b[31m\nb\u202e"): "a b", plain("a\x07\nb"): "a\nb",

@@ -177,7 +177,10 @@ func (p *Printer) onToolFinished(f glovebox.ToolFinished, _ time.Time) {
 		mark = p.paint("✗", red)
 	}
 	took := millis(f.DurationMS)
-	p.line("  %s %s %s %s", mark, p.paint(oneLine(f.Name), bold), p.fit(summary, len(f.Name)+len(took)+8), p.paint(took, faint))
+	if summary != "" {
+		summary = " " + p.fit(summary, len(f.Name)+len(took)+8)
+	}
+	p.line("  %s %s%s %s", mark, p.paint(oneLine(f.Name), bold), summary, p.paint(took, faint))
 	n := 0
 	switch {
 	case f.IsError || f.Unknown:
