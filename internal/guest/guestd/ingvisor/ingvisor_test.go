@@ -19,9 +19,8 @@ import (
 	"github.com/glovebox-dev/glovebox/internal/guest/guestd"
 	"github.com/glovebox-dev/glovebox/internal/sandbox"
 	"github.com/glovebox-dev/glovebox/internal/sandbox/gvisor"
+	"github.com/glovebox-dev/glovebox/internal/sandbox/sandboxtest"
 )
-
-const imageEnv = "GLOVEBOX_TEST_IMAGE"
 
 func TestMain(m *testing.M) {
 	gvisor.Intercept()
@@ -34,9 +33,9 @@ func TestMain(m *testing.M) {
 // open makes a sandbox and returns a client of its guest.
 func open(t testing.TB) *guest.Client {
 	t.Helper()
-	image := os.Getenv(imageEnv)
-	if _, err := os.Stat(image); err != nil {
-		t.Skipf("no image at %q: make one with 'glovebox image build' and name it in %s", image, imageEnv)
+	image, why := sandboxtest.Image()
+	if why != "" {
+		t.Skip(why)
 	}
 	d, err := gvisor.New(gvisor.Options{StateDir: t.TempDir(), DefaultImage: image})
 	if err != nil {
@@ -317,121 +316,4 @@ func testCheckpoint(t *testing.T, c *guest.Client) {
 	if got := run(t, c, sh("cd proj && git status --short && git log --oneline | wc -l; cat l; stat -c '%u %a' a; ls -d empty; ls ../junk 2>/dev/null || true")); got != "1\na\n1000 755\nempty\n" {
 		t.Errorf("restored: %q", got)
 	}
-}
-
-// spawnLoop starts true n times and prints the microseconds that each took.
-const spawnLoop = `
-import os, time, sys
-for _ in range(int(sys.argv[1])):
-    t = time.perf_counter()
-    os.waitpid(os.posix_spawn("/bin/true", ["true"], {}), 0)
-    print(int((time.perf_counter() - t) * 1e6))
-`
-
-// BenchmarkRunTrue runs true through the guest, and beside it the same spawn
-// timed inside the sandbox.
-func BenchmarkRunTrue(b *testing.B) {
-	c := open(b)
-	b.Run("guest", func(b *testing.B) {
-		var took []time.Duration
-		for b.Loop() {
-			begin := time.Now()
-			st, _, err := c.Run(b.Context(), guest.Command{ID: glovebox.NewID(), Args: []string{"/bin/true"}}, 0)
-			if err != nil || st.ExitCode != 0 {
-				b.Fatal(st, err)
-			}
-			took = append(took, time.Since(begin))
-		}
-		report(b, took)
-	})
-	b.Run("inside", func(b *testing.B) {
-		var took []time.Duration
-		out := run(b, c, guest.Command{ID: glovebox.NewID(), Args: []string{"python3", "-c", spawnLoop, "300"}})
-		for line := range strings.FieldsSeq(out) {
-			var us int64
-			fmt.Sscan(line, &us)
-			took = append(took, time.Duration(us)*time.Microsecond)
-		}
-		report(b, took)
-	})
-}
-
-func report(b *testing.B, took []time.Duration) {
-	slices.Sort(took)
-	b.ReportMetric(float64(took[len(took)/2].Microseconds()), "p50-us")
-	b.ReportMetric(float64(took[len(took)*95/100].Microseconds()), "p95-us")
-	b.ReportMetric(0, "ns/op")
-}
-
-// BenchmarkEcho sends a line to a shell that stays and waits for the answer.
-func BenchmarkEcho(b *testing.B) {
-	c := open(b)
-	p, err := c.Start(b.Context(), guest.Command{ID: "shell", Args: []string{"bash", "--norc"}})
-	if err != nil {
-		b.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(b.Context())
-	defer cancel()
-	lines := make(chan struct{}, 1)
-	go func() {
-		_ = p.Output(ctx, 0, func(guest.Output) error { lines <- struct{}{}; return nil })
-	}()
-	var took []time.Duration
-	for b.Loop() {
-		begin := time.Now()
-		if err := p.Write(b.Context(), []byte("echo hello\n")); err != nil {
-			b.Fatal(err)
-		}
-		<-lines
-		took = append(took, time.Since(begin))
-	}
-	report(b, took)
-}
-
-// BenchmarkFiles writes 10,000 files of 4 KiB and reads them back.
-func BenchmarkFiles(b *testing.B) {
-	const files, workers = 10_000, 8
-	c := open(b)
-	data := bytes.Repeat([]byte("glovebox"), 512)
-	each := func(f func(name string) error) {
-		var wg sync.WaitGroup
-		for w := range workers {
-			wg.Go(func() {
-				for i := w; i < files; i += workers {
-					if err := f(fmt.Sprintf("d%d/f%d", i%100, i)); err != nil {
-						b.Error(err)
-						return
-					}
-				}
-			})
-		}
-		wg.Wait()
-	}
-	for b.Loop() {
-		begin := time.Now()
-		each(func(name string) error { return c.WriteFile(b.Context(), name, data, 0) })
-		b.ReportMetric(files/time.Since(begin).Seconds(), "written/s")
-		begin = time.Now()
-		each(func(name string) error {
-			got, _, err := c.ReadFile(b.Context(), name, 0, 1<<20)
-			if err == nil && !bytes.Equal(got, data) {
-				err = fmt.Errorf("%s: %d bytes", name, len(got))
-			}
-			return err
-		})
-		b.ReportMetric(files/time.Since(begin).Seconds(), "read/s")
-	}
-	b.ReportMetric(float64(b.N*files)/b.Elapsed().Seconds(), "files/s")
-	begin := time.Now()
-	var pack bytes.Buffer
-	if _, err := c.Checkpoint(b.Context(), "", "all", &pack); err != nil {
-		b.Fatal(err)
-	}
-	b.ReportMetric(float64(time.Since(begin).Milliseconds()), "checkpoint-ms")
-	begin = time.Now()
-	n := 0
-	if err := c.Export(b.Context(), "", nil, func(f guest.ExportFile) error { n++; return nil }, nil); err != nil || n != files {
-		b.Fatal(n, err)
-	}
-	b.ReportMetric(float64(time.Since(begin).Milliseconds()), "export-ms")
 }
