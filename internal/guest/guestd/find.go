@@ -26,6 +26,7 @@ import (
 const (
 	maxGlob      = 10_000
 	maxScanned   = 500_000 // files looked at by one glob
+	maxDepth     = "100"   // of directories that ripgrep goes down; its time grows with the square
 	maxMatches   = 1000
 	maxMatchText = 500
 )
@@ -99,7 +100,7 @@ func (s *Server) glob(ctx context.Context, q *guestpb.GlobRequest) (*guestpb.Ent
 func (s *Server) globIgnoring(ctx context.Context, dir, pattern string) ([]string, error) {
 	var names []string
 	scanned := 0
-	_, err := s.runInternal(ctx, dir, []string{"rg", "--files", "--hidden", "--null", "--no-messages", "--no-require-git", "--glob", "!**/.git/**"}, func(b []byte) bool {
+	_, err := s.runInternal(ctx, dir, []string{"rg", "--files", "--hidden", "--max-depth", maxDepth, "--null", "--no-messages", "--no-require-git", "--glob", "!**/.git/**"}, func(b []byte) bool {
 		scanned++
 		if ok, _ := doublestar.Match(pattern, string(b)); ok {
 			names = append(names, string(b))
@@ -171,7 +172,7 @@ func (s *Server) search(ctx context.Context, q *guestpb.SearchRequest) (*guestpb
 	if err != nil {
 		return nil, s.hide(err)
 	}
-	args := []string{"rg", "--json", "--hidden", "--no-require-git", "--no-config", "--sort", "path", "--glob", "!**/.git/**", "--context", strconv.Itoa(int(min(max(q.Context, 0), 10)))}
+	args := []string{"rg", "--json", "--hidden", "--max-depth", maxDepth, "--no-require-git", "--no-config", "--sort", "path", "--glob", "!**/.git/**", "--context", strconv.Itoa(int(min(max(q.Context, 0), 10)))}
 	if q.Fixed {
 		args = append(args, "--fixed-strings")
 	}

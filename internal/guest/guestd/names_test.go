@@ -64,3 +64,39 @@ func TestOddNames(t *testing.T) {
 		t.Errorf("skipped %q", skipped)
 	}
 }
+
+// A tree deeper than any that is meant for people is looked at to a depth
+// that takes no time.
+func TestDeepTree(t *testing.T) {
+	t.Parallel()
+	c, b := start(t)
+	root, err := os.OpenRoot(b.root + "/workspace")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { root.Close() }()
+	for i := range 2000 {
+		if err := root.Mkdir("d", 0o755); err != nil {
+			t.Fatal(err)
+		}
+		next, err := root.OpenRoot("d")
+		if err != nil {
+			t.Fatal(err)
+		}
+		root.Close()
+		root = next
+		if i == 50 || i == 1999 {
+			if err := root.WriteFile("leaf", []byte("needle\n"), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	found, err := c.Glob(t.Context(), "", "**/leaf", 0, false)
+	if err != nil || len(found) != 1 {
+		t.Errorf("%d files, %v; want the upper one", len(found), err)
+	}
+	matches, _, err := c.Search(t.Context(), guest.SearchQuery{Pattern: "needle"})
+	if err != nil || len(matches) != 1 {
+		t.Errorf("%d matches, %v; want the upper one", len(matches), err)
+	}
+}
