@@ -203,11 +203,14 @@ call read_file
   path = passwd
 call search_files
   pattern = x
+call search_files
+  pattern = there is no such text
 
 turn end
 expect 1 contains ok.txt
 expect 2 contains not a regular file
 expect 4 contains ok.txt
+expect 5 ok
 call finish
   summary = Done.
   how_to_run = true

@@ -26,7 +26,7 @@ import (
 const (
 	maxGlob      = 10_000
 	maxScanned   = 500_000 // files looked at by one glob
-	maxDepth     = "100"   // of directories that ripgrep goes down; its time grows with the square
+	maxDepth     = 100     // of directories: the time grows with its square
 	maxMatches   = 1000
 	maxMatchText = 500
 )
@@ -100,7 +100,7 @@ func (s *Server) glob(ctx context.Context, q *guestpb.GlobRequest) (*guestpb.Ent
 func (s *Server) globIgnoring(ctx context.Context, dir, pattern string) ([]string, error) {
 	var names []string
 	scanned := 0
-	_, err := s.runInternal(ctx, dir, []string{"rg", "--files", "--hidden", "--max-depth", maxDepth, "--null", "--no-messages", "--no-require-git", "--glob", "!**/.git/**"}, func(b []byte) bool {
+	_, err := s.runInternal(ctx, dir, []string{"rg", "--files", "--hidden", "--max-depth", strconv.Itoa(maxDepth), "--null", "--no-messages", "--no-require-git", "--glob", "!**/.git/**"}, func(b []byte) bool {
 		scanned++
 		if ok, _ := doublestar.Match(pattern, string(b)); ok {
 			names = append(names, string(b))
@@ -128,6 +128,9 @@ func (s *Server) globAll(ctx context.Context, dir, pattern string) ([]string, er
 				return fs.SkipAll
 			}
 			rel, err := filepath.Rel(dir, p)
+			if err == nil && d.IsDir() && strings.Count(rel, "/") >= maxDepth-1 {
+				return fs.SkipDir
+			}
 			if err != nil || d.IsDir() {
 				return err
 			}
@@ -172,7 +175,7 @@ func (s *Server) search(ctx context.Context, q *guestpb.SearchRequest) (*guestpb
 	if err != nil {
 		return nil, s.hide(err)
 	}
-	args := []string{"rg", "--json", "--hidden", "--max-depth", maxDepth, "--no-require-git", "--no-config", "--sort", "path", "--glob", "!**/.git/**", "--context", strconv.Itoa(int(min(max(q.Context, 0), 10)))}
+	args := []string{"rg", "--json", "--hidden", "--max-depth", strconv.Itoa(maxDepth), "--no-require-git", "--no-config", "--sort", "path", "--glob", "!**/.git/**", "--context", strconv.Itoa(int(min(max(q.Context, 0), 10)))}
 	if q.Fixed {
 		args = append(args, "--fixed-strings")
 	}
@@ -186,7 +189,9 @@ func (s *Server) search(ctx context.Context, q *guestpb.SearchRequest) (*guestpb
 	reply := &guestpb.SearchReply{}
 	found := 0
 	var st proc.State
+	ran := false
 	line := func(b []byte) bool {
+		ran = true // at least the summary; of a bad pattern there is nothing
 		m, ok := parseMatch(b)
 		if !ok {
 			return true
@@ -210,7 +215,7 @@ func (s *Server) search(ctx context.Context, q *guestpb.SearchRequest) (*guestpb
 	switch {
 	case err != nil:
 		return nil, rgError(s.hide(err))
-	case st.ExitCode == 2 && len(reply.Matches) == 0:
+	case st.ExitCode == 2 && !ran: // with ran, a file could not be read
 		return nil, glovebox.Invalid("pattern", "escape it or set fixed", "ripgrep does not accept the pattern %.200q or the glob %.200q", q.Pattern, q.Glob)
 	}
 	return reply, nil

@@ -91,9 +91,11 @@ func TestDeepTree(t *testing.T) {
 			}
 		}
 	}
-	found, err := c.Glob(t.Context(), "", "**/leaf", 0, false)
-	if err != nil || len(found) != 1 {
-		t.Errorf("%d files, %v; want the upper one", len(found), err)
+	for _, all := range []bool{false, true} {
+		found, err := c.Glob(t.Context(), "", "**/leaf", 0, all)
+		if err != nil || len(found) != 1 {
+			t.Errorf("all %v: %d files, %v; want the upper one", all, len(found), err)
+		}
 	}
 	matches, _, err := c.Search(t.Context(), guest.SearchQuery{Pattern: "needle"})
 	if err != nil || len(matches) != 1 {
