@@ -138,13 +138,19 @@ func (f *filter) readIgnore(name string) {
 }
 
 // portable reports whether a name means the same file, inside the directory
-// where it is unpacked, on every system: Windows takes '\' and ':' otherwise.
+// where it is unpacked, on every system: Windows takes '\' and ':' otherwise,
+// and leaves off spaces and dots at the end, which makes ".. " the parent.
 func portable(name string) bool {
 	if !fs.ValidPath(name) || name == "." || len(name) > 1024 {
 		return false
 	}
 	for i := range len(name) {
 		if c := name[i]; c < ' ' || c == 0x7f || c == '\\' || c == ':' {
+			return false
+		}
+	}
+	for segment := range strings.SplitSeq(name, "/") {
+		if strings.Trim(segment, " .") == "" {
 			return false
 		}
 	}
