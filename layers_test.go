@@ -108,7 +108,7 @@ func areSiblings(a, b string) bool {
 
 // concrete are the backends.
 var concrete = map[string]bool{
-	"internal/llm/anthropic": true, "internal/llm/openai": true, "internal/llm/gemini": true, "internal/llm/replay": true,
+	"internal/llm/anthropic": true, "internal/llm/openai": true, "internal/llm/chat": true, "internal/llm/gemini": true, "internal/llm/replay": true,
 	"internal/blob/disk": true, "internal/blob/s3": true,
 	"internal/sandbox/gvisor": true, "internal/sandbox/docker": true, "internal/sandbox/firecracker": true,
 	"internal/sandbox/kube": true, "internal/sandbox/nomad": true, "internal/sandbox/fake": true,
