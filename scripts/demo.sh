@@ -10,4 +10,5 @@ if [ -z "${GLOVEBOX_MODEL:-}${ANTHROPIC_API_KEY:-}${OPENAI_API_KEY:-}${GEMINI_AP
 	echo "every tool call in it is really run in the sandbox."
 	set -- --model "replay:$PWD/examples/todo-react/conversation.replay"
 fi
+rm -rf "$out" "$out.zip" # of the run before: the next one would go beside it
 exec bin/glovebox run "$@" --out "$out" "Build me a todo app in React"

@@ -269,6 +269,7 @@ func (c *sayCmd) Run(a *app) error {
 type downloadCmd struct {
 	one
 	Output string `short:"o" placeholder:"FILE" help:"Where to put it (default: ID.zip)."`
+	Force  bool   `short:"f" help:"Replace a file of that name."`
 	JSON   bool   `name:"json" help:"What was fetched, as JSON."`
 }
 
@@ -276,6 +277,9 @@ type downloadCmd struct {
 func (c *downloadCmd) Run(a *app) error {
 	return c.with(a, func(ctx context.Context, cl *client.Client) error {
 		name := cmp.Or(c.Output, c.ID+".zip")
+		if _, err := os.Lstat(name); err == nil && !c.Force {
+			return &glovebox.Error{Code: glovebox.CodeConflict, Op: "download", Msg: name + " is there already", Hint: "name another file with -o, or add --force to replace it"}
+		}
 		v, err := cl.Download(ctx, c.ID, name)
 		if err != nil {
 			return err
@@ -283,7 +287,7 @@ func (c *downloadCmd) Run(a *app) error {
 		if c.JSON {
 			return a.printJSON(v)
 		}
-		return a.say("%s: %d files, %s, sha256 %s", name, v.Files, size(v.Size), v.SHA256)
+		return a.say("%s: %s, %s, sha256 %s", name, plural(v.Files, "file"), size(v.Size), v.SHA256)
 	})
 }
 

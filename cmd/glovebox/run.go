@@ -24,7 +24,7 @@ type runCmd struct {
 	machineLimits
 	Server string   `placeholder:"URL" help:"Run it on this server (default: $$GLOVEBOX_URL, else one inside this process). The access token is taken from $$GLOVEBOX_TOKEN."`
 	Task   string   `arg:"" help:"What to build, in plain words; - reads it from standard input."`
-	Out    string   `short:"o" default:"out" placeholder:"DIR" help:"Where to leave the project; the zip is put beside it."`
+	Out    string   `short:"o" default:"out" placeholder:"DIR" help:"Where to leave the project; the zip is put beside it. What is there is not touched: DIR-2, DIR-3 and so on is taken then."`
 	Git    string   `placeholder:"URL" help:"Git repository to start from; URL#REF for a branch, tag or commit."`
 	Files  string   `placeholder:"ARCHIVE" help:"zip or tar.gz to start from."`
 	Allow  []string `placeholder:"HOST" help:"More that the sandbox may reach: host, host:port or .suffix; may be repeated." sep:"none"`
@@ -217,15 +217,16 @@ func listen(ctx context.Context, a *app, v *view, cl *client.Client, id string) 
 	return stop
 }
 
-// deliver leaves the project in a directory and as a zip beside it.
+// deliver leaves the project in a directory and as a zip beside it. What is
+// there already is not touched.
 func (c *runCmd) deliver(ctx context.Context, a *app, cl *client.Client, j *glovebox.JobView) error {
-	out := filepath.Clean(cmp.Or(c.Out, "out"))
-	if err := os.MkdirAll(filepath.Dir(out), 0o755); err != nil {
+	wanted := filepath.Clean(cmp.Or(c.Out, "out"))
+	if err := os.MkdirAll(filepath.Dir(wanted), 0o755); err != nil {
 		return fmt.Errorf("make the directory for the project: %w", err)
 	}
-	archive := out + ".zip"
-	if out == "." || out == ".." || strings.HasSuffix(out, "/..") {
-		archive = filepath.Join(out, j.JobID+".zip")
+	out, archive, err := freePlace(wanted, j.JobID)
+	if err != nil {
+		return err
 	}
 	if _, err := cl.Download(ctx, j.JobID, archive); err != nil {
 		return err
@@ -235,10 +236,16 @@ func (c *runCmd) deliver(ctx context.Context, a *app, cl *client.Client, j *glov
 		return &glovebox.Error{Code: glovebox.CodeInternal, Op: "unpack the project", Msg: "the zip is at " + archive, Err: err}
 	}
 	if c.JSON {
+		if out != wanted { // the events alone are on standard output
+			fmt.Fprintf(a.stderr, "glovebox: %s was not empty, or its zip was there: the project is in %s\n", plain(shown(wanted)), plain(shown(out)))
+		}
 		return nil
 	}
 	w := a.stdout
-	fmt.Fprintf(w, "\n  The project: %s (%d files), as a zip: %s\n", plain(shown(out)), n, plain(archive))
+	fmt.Fprintf(w, "\n  The project: %s (%s), as a zip: %s\n", plain(shown(out)), plural(n, "file"), plain(archive))
+	if out != wanted {
+		fmt.Fprintf(w, "  %s was not empty, or its zip was there: nothing of that was touched.\n", plain(shown(wanted)))
+	}
 	if j.HowToRun != "" {
 		fmt.Fprintf(w, "  To run it, in %s:\n\n", plain(shown(out)))
 		for l := range strings.SplitSeq(strings.TrimSpace(plain(j.HowToRun)), "\n") {

@@ -38,6 +38,14 @@ func age(d time.Duration) string {
 	return fmt.Sprintf("%dd", int(d.Hours()/24))
 }
 
+// plural writes a number of things.
+func plural[T int | int64](n T, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
 // dollars writes millionths of a dollar.
 func dollars(micros int64) string {
 	if micros == 0 {
