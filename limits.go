@@ -54,6 +54,17 @@ var limitBounds = []limitBound{
 	{"disk_bytes", 64 << 20, 16 << 40, func(l *Limits) *int64 { return &l.DiskBytes }},
 }
 
+// LimitRange returns the range that a limit may have when it is set, by its
+// name in JSON. Both are 0 if there is no such limit.
+func LimitRange(field string) (least, most int64) {
+	for _, b := range limitBounds {
+		if b.field == field {
+			return b.min, b.max
+		}
+	}
+	return 0, 0
+}
+
 // Validate returns an [Error] about the first limit that is set and out of
 // its range.
 func (l Limits) Validate() error {

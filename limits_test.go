@@ -18,6 +18,19 @@ func TestDefaultLimitsAreValid(t *testing.T) {
 	}
 }
 
+func TestLimitRange(t *testing.T) {
+	t.Parallel()
+	least, most := glovebox.LimitRange("tokens")
+	for n, ok := range map[int64]bool{least - 1: false, least: true, most: true, most + 1: false} {
+		if err := (glovebox.Limits{Tokens: n}).Validate(); (err == nil) != ok {
+			t.Errorf("%d tokens: %v", n, err)
+		}
+	}
+	if least, most := glovebox.LimitRange("colour"); least != 0 || most != 0 {
+		t.Errorf("what is no limit: %d to %d", least, most)
+	}
+}
+
 func TestLimitsNameFieldValueAndRemedy(t *testing.T) {
 	t.Parallel()
 	tests := []struct {

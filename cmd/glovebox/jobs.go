@@ -372,30 +372,53 @@ func (c *deleteCmd) Run(a *app) error {
 
 // softLimits are the limits that can be raised.
 type softLimits struct {
-	Steps    int64         `placeholder:"N" help:"Answers of the model."`
-	Tokens   int64         `placeholder:"N" help:"Tokens, read and written."`
-	Cost     float64       `placeholder:"USD" help:"Dollars that the model may cost."`
-	WallTime time.Duration `placeholder:"DURATION" help:"Time of work, such as 30m."`
+	Steps    *int64         `placeholder:"N" help:"Answers of the model."`
+	Tokens   *int64         `placeholder:"N" help:"Tokens, read and written."`
+	Cost     *float64       `placeholder:"USD" help:"Dollars that the model may cost."`
+	WallTime *time.Duration `placeholder:"DURATION" help:"Time of work, such as 30m."`
 }
 
 // limits returns the limits that were named, checked.
 func (s softLimits) limits() (glovebox.Limits, error) {
-	if s.WallTime%time.Second != 0 {
-		return glovebox.Limits{}, glovebox.Invalid("wall-time", "give whole seconds", "%s is not", s.WallTime)
+	var l glovebox.Limits
+	if err := errors.Join(whole("steps", s.Steps, &l.Steps), whole("tokens", s.Tokens, &l.Tokens)); err != nil {
+		return l, err
 	}
-	if s.Cost != s.Cost || s.Cost > 1e6 || s.Cost < 0 || s.Cost != 0 && s.Cost < 1e-6 {
-		return glovebox.Limits{}, glovebox.Invalid("cost", "give dollars, such as 2.50", "%v is out of range", s.Cost)
+	if d := s.WallTime; d != nil {
+		least, most := glovebox.LimitRange("wall_time_seconds")
+		if *d < time.Duration(least)*time.Second || *d > time.Duration(most)*time.Second || *d%time.Second != 0 {
+			return l, glovebox.Invalid("--wall-time", fmt.Sprintf("give whole seconds, from %ds to %dh", least, most/3600), "%s is out of range", *d)
+		}
+		l.WallTimeSeconds = int64(*d / time.Second)
 	}
-	l := glovebox.Limits{Steps: s.Steps, Tokens: s.Tokens, CostMicros: int64(s.Cost*1e6 + 0.5), WallTimeSeconds: int64(s.WallTime / time.Second)}
-	return l, l.Validate()
+	if usd := s.Cost; usd != nil {
+		least, most := glovebox.LimitRange("cost_micros")
+		if !(*usd*1e6 >= float64(least) && *usd*1e6 <= float64(most)) { // also what is no number
+			return l, glovebox.Invalid("--cost", fmt.Sprintf("give dollars from %.6f to %d, such as 2.50; leave it out for the default", float64(least)/1e6, most/1e6), "%v is out of range", *usd)
+		}
+		l.CostMicros = int64(*usd*1e6 + 0.5)
+	}
+	return l, nil
+}
+
+// whole sets a limit to the value of its flag, if that was given.
+func whole(name string, v, to *int64) error {
+	if v == nil {
+		return nil
+	}
+	if least, most := glovebox.LimitRange(name); *v < least || *v > most {
+		return glovebox.Invalid("--"+name, fmt.Sprintf("give a whole number from %d to %d, or leave it out for the default", least, most), "%d is out of range", *v)
+	}
+	*to = *v
+	return nil
 }
 
 // machineLimits are those of the machine that a job gets.
 type machineLimits struct {
-	Memory    string  `placeholder:"SIZE" help:"Memory of the machine, such as 2GiB."`
-	Disk      string  `placeholder:"SIZE" help:"What it may write to its disk."`
-	CPUs      float64 `name:"cpus" placeholder:"N" help:"Processors, such as 1.5."`
-	Processes int64   `placeholder:"N" help:"Processes and threads at once."`
+	Memory    string   `placeholder:"SIZE" help:"Memory of the machine, such as 2GiB."`
+	Disk      string   `placeholder:"SIZE" help:"What it may write to its disk."`
+	CPUs      *float64 `name:"cpus" placeholder:"N" help:"Processors, such as 1.5."`
+	Processes *int64   `placeholder:"N" help:"Processes and threads at once."`
 }
 
 // addTo sets the limits that were named in l.
@@ -413,10 +436,16 @@ func (m machineLimits) addTo(l *glovebox.Limits) error {
 		}
 		*s.to = max(n, 1) // 0 would be the default
 	}
-	if m.CPUs != m.CPUs || m.CPUs < 0 || m.CPUs > 1e6 || m.CPUs != 0 && m.CPUs < 0.001 {
-		return glovebox.Invalid("cpus", "give a number such as 1.5", "%v is out of range", m.CPUs)
+	if n := m.CPUs; n != nil {
+		least, most := glovebox.LimitRange("cpu_millis")
+		if !(*n*1000 >= float64(least) && *n*1000 <= float64(most)) { // also what is no number
+			return glovebox.Invalid("--cpus", fmt.Sprintf("give a number from %g to %d, such as 1.5", float64(least)/1000, most/1000), "%v is out of range", *n)
+		}
+		l.CPUMillis = int64(*n*1000 + 0.5)
 	}
-	l.CPUMillis, l.Processes = int64(m.CPUs*1000), m.Processes
+	if err := whole("processes", m.Processes, &l.Processes); err != nil {
+		return err
+	}
 	return l.Validate()
 }
 

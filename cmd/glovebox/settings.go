@@ -86,7 +86,11 @@ func (c *configCmd) Run(a *app) error {
 	}
 	var b strings.Builder
 	for _, f := range cfg.Fields() {
-		fmt.Fprintf(&b, "# %s (%s)\n%s = %s\n\n", plain(f.Doc), f.Env, f.Name, plain(f.String()))
+		doc := f.Doc
+		if f.Name == "limits.cost_micros" {
+			doc += " 0: no limit of money." // here alone: in a request, 0 is the default
+		}
+		fmt.Fprintf(&b, "# %s (%s)\n%s = %s\n\n", plain(doc), f.Env, f.Name, plain(f.String()))
 	}
 	_, err = fmt.Fprint(a.stdout, strings.TrimSuffix(b.String(), "\n"))
 	return err
