@@ -115,6 +115,9 @@ func (c *runCmd) connect(a *app, sub *glovebox.Submission) (cl *client.Client, s
 		cl, err = server.client(a)
 		return cl, func() {}, err
 	}
+	if sub.Model, err = settled(sub.Model); err != nil {
+		return nil, nil, err
+	}
 	url, stop, err := c.startLocal(a)
 	if err != nil {
 		return nil, nil, err

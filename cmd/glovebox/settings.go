@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"path/filepath"
 	"strings"
 
 	"github.com/glovebox-dev/glovebox"
@@ -57,11 +58,28 @@ func (s settings) load(a *app, more map[string]any) (config.Config, error) {
 	if err != nil {
 		return c, err
 	}
+	if c.Model, err = settled(c.Model); err != nil {
+		return c, err
+	}
 	errs := []error{c.Validate(driverNames()...)}
 	for _, o := range overrides(c) {
 		errs = append(errs, o.Validate())
 	}
 	return c, errors.Join(errs...)
+}
+
+// settled makes the path of a recording absolute, so that the job that has it
+// for a model goes on wherever the next server or worker is started.
+func settled(model string) (string, error) {
+	path, ok := strings.CutPrefix(model, "replay:")
+	if !ok || path == "" {
+		return model, nil
+	}
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return "", glovebox.Invalid("model", "name the file with its whole path", "%s", err)
+	}
+	return "replay:" + abs, nil
 }
 
 // overrides are what the configuration says about models.
