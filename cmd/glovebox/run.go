@@ -155,6 +155,9 @@ func (c *runCmd) follow(ctx context.Context, a *app, cl *client.Client, id strin
 	defer cancel(nil)
 	v := a.view(c.JSON, 0)
 	defer v.close()
+	if v.printer != nil && (remote{c.Server}).url(a) == "" {
+		v.printer.Alone()
+	}
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT) // all: the terminal has to be restored
 	defer signal.Stop(signals)

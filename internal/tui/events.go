@@ -200,7 +200,7 @@ func (p *Printer) onToolFinished(f glovebox.ToolFinished, _ time.Time) {
 	last, before := lastLines(clean(text.String()), n)
 	if before > 0 && len(last) > 0 {
 		more := "… " + plural(before, "more line")
-		if f.Blob != "" {
+		if f.Blob != "" && !p.alone {
 			more += "; all: " + oneLine(f.Blob)
 		}
 		p.line("    %s", p.paint(p.fit(more, 4), faint))

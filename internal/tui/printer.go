@@ -35,6 +35,7 @@ type Printer struct {
 	egress egressTotal
 	typed  string // what a person is typing
 	heard  bool   // what is typed is said to the job
+	alone  bool   // nobody else can reach the job
 	footer int    // lines of the status that are on the screen
 	frame  int    // of the spinner
 	err    error
@@ -98,6 +99,14 @@ func (p *Printer) Listen() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.heard = true
+}
+
+// Alone notes that the job is on no server that other commands can reach:
+// none of them is named.
+func (p *Printer) Alone() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.alone = true
 }
 
 // Typed shows what a person is typing below the status.

@@ -178,6 +178,26 @@ func TestTyped(t *testing.T) {
 	}
 }
 
+// TestAlone: where no other command reaches the job, none is named.
+func TestAlone(t *testing.T) {
+	t.Parallel()
+	var b bytes.Buffer
+	p := tui.New(&b, tui.Options{})
+	p.Alone()
+	for _, e := range story() {
+		if err := p.Event(e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got := b.String()
+	if strings.Contains(got, "glovebox jobs") || strings.Contains(got, "out-06f3") {
+		t.Errorf("it names what can't be done:\n%s", got)
+	}
+	if !strings.Contains(got, "nobody can answer here") || !strings.Contains(got, "… 2 more lines\n") {
+		t.Errorf("printed:\n%s", got)
+	}
+}
+
 // TestLiveLeavesWhatPlainPrints plays the output of the live printer on a
 // tiny terminal: what stays on it is what the plain printer prints.
 func TestLiveLeavesWhatPlainPrints(t *testing.T) {

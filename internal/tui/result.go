@@ -53,10 +53,19 @@ func (p *Printer) onQuestion(q glovebox.QuestionAsked, _ time.Time) {
 		p.line("  %s %s", p.paint("?", cyan), p.paint(l, bold))
 	}
 	how := fmt.Sprintf(`answer with: glovebox jobs say %s "..."`, p.job.ID)
-	if p.heard {
+	until := q.Until.Local().Format("15:04")
+	switch {
+	case p.heard:
 		how = "type the answer and press Enter"
+	case p.alone:
+		how = "nobody can answer here: at " + until + " the job goes on by its own judgement"
 	}
-	p.line("    %s", p.paint(fmt.Sprintf("%s  (until %s)", how, q.Until.Local().Format("15:04")), faint))
+	if p.heard || !p.alone {
+		how += "  (until " + until + ")"
+	}
+	for _, l := range p.wrap(how, 4) {
+		p.line("    %s", p.paint(l, faint))
+	}
 	p.line("")
 }
 
