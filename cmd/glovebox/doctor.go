@@ -3,6 +3,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -10,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/glovebox-dev/glovebox"
 	"github.com/glovebox-dev/glovebox/internal/config"
 	"github.com/glovebox-dev/glovebox/internal/egress/hostconf"
 	"github.com/glovebox-dev/glovebox/internal/image"
@@ -86,7 +88,11 @@ func findBuilder(haveImage bool) finding {
 	if haveImage {
 		state = "limited" // it is needed only to build
 	}
-	return finding{"image builder", state, "mmdebstrap or uidmap is not installed", "sudo apt-get install -y mmdebstrap uidmap"}
+	f := finding{"image builder", state, err.Error(), ""}
+	if e, ok := errors.AsType[*glovebox.Error](err); ok {
+		f.Detail, f.Hint = e.Msg, strings.TrimPrefix(e.Hint, "run: ")
+	}
+	return f
 }
 
 // findDisk looks at the room where data is kept.

@@ -74,7 +74,7 @@ func Ready() error {
 		return &glovebox.Error{Code: glovebox.CodeUnavailable, Op: "build the machine image", Msg: "newuidmap is not installed",
 			Hint: "run: sudo apt-get install -y uidmap"}
 	}
-	return nil
+	return checkSubIDs("/etc")
 }
 
 // bootstrap leaves image.erofs in dir.
