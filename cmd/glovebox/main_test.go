@@ -159,11 +159,16 @@ func follow(ts *testscript.TestScript, _ bool, args []string) {
 }
 
 // interrupt runs a command, sends it SIGINT once its output has a text, and
-// checks its exit code: interrupt TEXT CODE COMMAND...
+// checks its exit code: interrupt TEXT CODE COMMAND... Its standard error is
+// left in the file interrupted.
 func interrupt(ts *testscript.TestScript, _ bool, args []string) {
 	path, err := exec.LookPath(args[2])
 	ts.Check(err)
-	cmd := &exec.Cmd{Path: path, Args: args[2:], Dir: ts.MkAbs("."), Stderr: os.Stderr}
+	cmd := &exec.Cmd{Path: path, Args: args[2:], Dir: ts.MkAbs(".")}
+	stderr, err := os.Create(ts.MkAbs("interrupted"))
+	ts.Check(err)
+	defer stderr.Close()
+	cmd.Stderr = stderr
 	for _, k := range []string{"PATH", "HOME", "GLOVEBOX_DATA", "GLOVEBOX_DRIVER", "GLOVEBOX_LOG_LEVEL"} {
 		cmd.Env = append(cmd.Env, k+"="+ts.Getenv(k))
 	}

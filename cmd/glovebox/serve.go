@@ -14,6 +14,7 @@ import (
 	"github.com/glovebox-dev/glovebox"
 	"github.com/glovebox-dev/glovebox/internal/api"
 	"github.com/glovebox-dev/glovebox/internal/config"
+	"github.com/glovebox-dev/glovebox/internal/llm/resolve"
 	"github.com/glovebox-dev/glovebox/internal/telemetry"
 	"github.com/glovebox-dev/glovebox/internal/worker"
 )
@@ -60,6 +61,9 @@ func (c *serveCmd) Run(a *app) error {
 	fmt.Fprintf(a.stdout, "Glovebox listens on %s\n", s.URL())
 	if cfg.Concurrency > 0 {
 		go b.prepareImage(ctx)
+	}
+	if b.defaultModel() == "" {
+		log.Warn("no model is configured: only jobs that name one can run", "hint", resolve.Hint)
 	}
 	debug.FreeOSMemory() // half of the heap was for starting alone
 	select {
@@ -168,7 +172,7 @@ func (b *backend) serve(ctx context.Context, listen string, tokens bool) (*serve
 	// The worker ends by stop, which waits for it, and not when ctx does.
 	if err := s.worker.Start(context.WithoutCancel(ctx)); err != nil {
 		s.worker = nil
-		s.stop()
+		_ = s.stop() // err is why
 		return nil, err
 	}
 	return s, nil
@@ -187,7 +191,7 @@ func (s *server) stop() error {
 		}
 		done <- s.worker.Stop(ctx)
 	}()
-	s.Stop(ctx) // what it cuts off is answered by the next server
+	_ = s.Stop(ctx) // what it cuts off is answered by the next server
 	if err := <-done; err != nil {
 		return err
 	}
@@ -200,6 +204,9 @@ func (c *runCmd) startLocal(a *app) (url string, stop func(), err error) {
 	cfg, log, err := c.localConfig(a)
 	if err != nil {
 		return "", nil, err
+	}
+	if cfg.Model == "" && resolve.Default(os.Getenv) == "" {
+		return "", nil, glovebox.Invalid("model", resolve.Hint, "none is configured")
 	}
 	b, err := open(cfg, log)
 	if err != nil {
