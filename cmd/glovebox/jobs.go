@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"strings"
 	"text/tabwriter"
@@ -39,7 +40,21 @@ type remote struct {
 	Server string `placeholder:"URL" help:"The server (default: $$GLOVEBOX_URL, else http://127.0.0.1:8000). The access token is taken from $$GLOVEBOX_TOKEN."`
 }
 
-func (r remote) url(a *app) string { return cmp.Or(r.Server, a.getenv("GLOVEBOX_URL")) }
+// url returns the server's address, empty if none is named. One on this
+// machine needs no scheme; elsewhere http has to be asked for, since a token
+// would be sent in the clear.
+func (r remote) url(a *app) string {
+	s := cmp.Or(r.Server, a.getenv("GLOVEBOX_URL"))
+	hostport, _, _ := strings.Cut(s, "/")
+	host, _, err := net.SplitHostPort(hostport)
+	if err != nil {
+		host = hostport
+	}
+	if ip := net.ParseIP(strings.Trim(host, "[]")); host == "localhost" || ip != nil && ip.IsLoopback() {
+		return "http://" + s
+	}
+	return s
+}
 
 func (r remote) client(a *app) (*client.Client, error) {
 	return client.New(cmp.Or(r.url(a), client.DefaultURL), client.WithToken(a.getenv("GLOVEBOX_TOKEN")), client.WithUserAgent("glovebox/"+version))
@@ -245,17 +260,18 @@ func (c *cancelCmd) Run(a *app) error {
 
 type sayCmd struct {
 	one
-	Text string `arg:"" help:"What to say."`
-	JSON bool   `name:"json" help:"The job, as JSON."`
+	Text []string `arg:"" help:"What to say; several words are joined."`
+	JSON bool     `name:"json" help:"The job, as JSON."`
 }
 
 // Run says something to a job.
 func (c *sayCmd) Run(a *app) error {
-	if strings.TrimSpace(c.Text) == "" {
+	text := strings.Join(c.Text, " ")
+	if strings.TrimSpace(text) == "" {
 		return glovebox.Invalid("text", "say something", "the text is empty")
 	}
 	return c.with(a, func(ctx context.Context, cl *client.Client) error {
-		j, err := cl.Say(ctx, c.ID, c.Text)
+		j, err := cl.Say(ctx, c.ID, text)
 		if err != nil {
 			return err
 		}

@@ -44,6 +44,8 @@ type cli struct {
 	Doctor  doctorCmd  `cmd:"" help:"Say what this machine can do, what is missing, and how to get it."`
 	Config  configCmd  `cmd:"" help:"Show every setting with its value and meaning."`
 	Version versionCmd `cmd:"" help:"Show the version."`
+
+	ShowVersion kong.VersionFlag `name:"version" help:"Show the version."`
 }
 
 // run parses a command line, runs its command and returns the exit code.
@@ -51,7 +53,7 @@ func run(args []string, stdin *os.File, stdout, stderr io.Writer) int {
 	a := &app{stdin: stdin, stdout: stdout, stderr: stderr, getenv: os.Getenv}
 	var c cli
 	exit := -1
-	parser, err := kong.New(&c, kong.Name("glovebox"), kong.Writers(stdout, stderr), kong.UsageOnError(),
+	parser, err := kong.New(&c, kong.Name("glovebox"), kong.Writers(stdout, stderr), kong.UsageOnError(), kong.Vars{"version": versionLine()},
 		kong.Description("A sealed machine for coding agents: a task goes in, a finished project comes out."),
 		kong.Exit(func(code int) { exit = code }), kong.ConfigureHelp(kong.HelpOptions{Compact: true}))
 	if err != nil {
@@ -62,7 +64,7 @@ func run(args []string, stdin *os.File, stdout, stderr io.Writer) int {
 		args = []string{"--help"}
 	}
 	ctx, err := parser.Parse(args)
-	if exit >= 0 { // --help
+	if exit >= 0 { // --help, --version
 		return exit
 	}
 	if err != nil {

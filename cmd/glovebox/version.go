@@ -10,6 +10,11 @@ type versionCmd struct{}
 
 // Run shows the version.
 func (versionCmd) Run(a *app) error {
-	_, err := fmt.Fprintf(a.stdout, "glovebox %s (%s, %s/%s)\n", version, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	_, err := fmt.Fprintln(a.stdout, versionLine())
 	return err
+}
+
+// versionLine is what there is to say about the version.
+func versionLine() string {
+	return fmt.Sprintf("glovebox %s (%s, %s/%s)", version, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }
