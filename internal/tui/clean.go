@@ -1,6 +1,7 @@
 package tui
 
 import (
+	"regexp"
 	"strings"
 	"unicode"
 
@@ -41,6 +42,29 @@ func lastLines(s string, n int) (last []string, before int) {
 		before = i
 	}
 	return last, before
+}
+
+// lineCount returns how many lines s has; the last one may lack its end.
+func lineCount(s string) int {
+	n := strings.Count(s, "\n")
+	if s != "" && !strings.HasSuffix(s, "\n") {
+		n++
+	}
+	return n
+}
+
+// What a tool says to the model about its whole output: people can't call
+// read_output.
+var (
+	wholeNote = regexp.MustCompile(`(?m)^\[whole output: read_output with handle ".*"\]\n?`)
+	cutNote   = regexp.MustCompile(`(?m)^(\[\.\.\. .*), from line \d+ on; read_output with handle ".*" has the whole( \.\.\.\])$`)
+)
+
+// withoutHandles returns the text of a tool without what is for the model
+// alone, and whether there was a note that the whole is kept.
+func withoutHandles(s string) (text string, kept bool) {
+	kept = wholeNote.MatchString(s) || cutNote.MatchString(s)
+	return cutNote.ReplaceAllString(wholeNote.ReplaceAllString(s, ""), "$1$2"), kept
 }
 
 // Clean makes foreign text safe for a terminal, keeping its lines.

@@ -197,7 +197,11 @@ func (p *Printer) onToolFinished(f glovebox.ToolFinished, _ time.Time) {
 			text.WriteString(b.Text + "\n")
 		}
 	}
-	last, before := lastLines(clean(text.String()), n)
+	shown, kept := text.String(), false
+	if f.Blob != "" {
+		shown, kept = withoutHandles(shown)
+	}
+	last, before := lastLines(clean(shown), n)
 	if before > 0 && len(last) > 0 {
 		more := "… " + plural(before, "more line")
 		if f.Blob != "" && !p.alone {
@@ -207,6 +211,9 @@ func (p *Printer) onToolFinished(f glovebox.ToolFinished, _ time.Time) {
 	}
 	for _, l := range last {
 		p.line("    %s", p.paint(p.fit(l, 5), faint))
+	}
+	if kept && before == 0 && !p.alone { // else it is said above the lines; not cut, to be pasted
+		p.line("    %s", p.paint("whole output: glovebox jobs output "+p.job.ID+" "+oneLine(f.Blob), faint))
 	}
 }
 
@@ -226,7 +233,7 @@ func summarize(name string, input json.RawMessage) string {
 		return s
 	case "write_file":
 		content, _ := in["content"].(string)
-		return fmt.Sprintf("%s (%s)", str("path"), plural(strings.Count(content, "\n"), "line"))
+		return fmt.Sprintf("%s (%s)", str("path"), plural(lineCount(content), "line"))
 	case "move_file":
 		return str("from") + " → " + str("to")
 	case "install_package":

@@ -178,6 +178,51 @@ func TestTyped(t *testing.T) {
 	}
 }
 
+// TestToolOutputForPeople: what a tool says to the model alone is not shown,
+// and the last line of a file counts also without its end.
+func TestToolOutputForPeople(t *testing.T) {
+	t.Parallel()
+	events := story()[:1]
+	add := func(typ glovebox.EventType, data any) {
+		e := glovebox.NewEvent(start, typ, data)
+		e.Seq = int64(len(events) + 1)
+		events = append(events, e)
+	}
+	call := func(name, input, output, blob string) {
+		id := string(rune('a' + len(events)))
+		add(glovebox.EventToolStarted, glovebox.ToolStarted{CallID: id, Name: name, Input: json.RawMessage(input)})
+		add(glovebox.EventToolFinished, glovebox.ToolFinished{CallID: id, Name: name, Blob: blob, Content: []glovebox.Block{glovebox.Text(output)}})
+	}
+	call("write_file", `{"path":"one.txt","content":"one"}`, "", "")
+	call("write_file", `{"path":"none.txt","content":""}`, "", "")
+	call("run_tests", `{}`, "npm test: exit 0\n2 passed\n[whole output: read_output with handle \"out-1\"]", "out-1")
+	call("shell", `{"command":"x"}`, "a\n[... 9 bytes in 2 lines left out, from line 2 on; read_output with handle \"out-2\" has the whole ...]\nb", "out-2")
+	got := printed(t, tui.Options{}, events)
+	for _, want := range []string{"one.txt (1 line)", "none.txt (0 lines)", "    2 passed\n    whole output: glovebox jobs output 06f2 out-1\n", "    [... 9 bytes in 2 lines left out ...]\n"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%q is missing in:\n%s", want, got)
+		}
+	}
+	if strings.Contains(got, "read_output") {
+		t.Errorf("it names a tool of the model:\n%s", got)
+	}
+}
+
+// TestTotalsWrap: the line at the end is no wider than the terminal.
+func TestTotalsWrap(t *testing.T) {
+	t.Parallel()
+	got := printed(t, tui.Options{Width: func() int { return 50 }}, story())
+	_, end, _ := strings.Cut(got, "  done in")
+	for l := range strings.Lines("  done in" + end) {
+		if n := len([]rune(strings.TrimSuffix(l, "\n"))); n > 50 {
+			t.Errorf("%d columns: %q", n, l)
+		}
+	}
+	if !strings.Contains(end, "working 14.7s\n") || strings.Count(end, "\n") < 3 {
+		t.Errorf("the end: %q", end)
+	}
+}
+
 // TestAlone: where no other command reaches the job, none is named.
 func TestAlone(t *testing.T) {
 	t.Parallel()

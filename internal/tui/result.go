@@ -3,8 +3,9 @@ package tui
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"time"
+
+	"github.com/charmbracelet/x/ansi"
 
 	"github.com/glovebox-dev/glovebox"
 )
@@ -131,11 +132,11 @@ func (p *Printer) onFinished(f glovebox.Finished, at time.Time) {
 			p.line("  %s", l)
 		}
 		p.line("")
-		p.line("  %s", p.paint("done", green, bold)+" "+p.totals(at))
+		p.ended("done", green, at)
 	case glovebox.StatusCancelled:
-		p.line("  %s", p.paint("cancelled", yellow, bold)+" "+p.totals(at))
+		p.ended("cancelled", yellow, at)
 	default:
-		p.line("  %s", p.paint("failed", red, bold)+" "+p.totals(at))
+		p.ended("failed", red, at)
 		if f.Failure != nil {
 			for _, l := range p.wrap(clean(f.Failure.Message), 4) {
 				p.line("  %s", l)
@@ -147,8 +148,27 @@ func (p *Printer) onFinished(f glovebox.Finished, at time.Time) {
 	}
 }
 
+// ended shows how the job ended and its totals, on as many lines as it takes.
+func (p *Printer) ended(how string, color style, at time.Time) {
+	const sep = " · "
+	room := max(20, p.o.Width()-4)
+	line, used := p.paint(how, color, bold)+" ", ansi.StringWidth(how)+1
+	var part string
+	for i, s := range p.totals(at) {
+		w := ansi.StringWidth(s)
+		if i > 0 && used+ansi.StringWidth(sep)+w > room {
+			p.line("  %s", line+p.paint(part, faint))
+			line, part, used = "  ", "", 2
+		} else if i > 0 {
+			part, used = part+sep, used+ansi.StringWidth(sep)
+		}
+		part, used = part+s, used+w
+	}
+	p.line("  %s", line+p.paint(part, faint))
+}
+
 // totals is where the time and the money went.
-func (p *Printer) totals(at time.Time) string {
+func (p *Printer) totals(at time.Time) []string {
 	parts := []string{"in " + duration(at.Sub(p.job.CreatedAt)), plural(p.job.Step, "step"), p.cost()}
 	if n := len(p.egress.hosts); n > 0 {
 		parts = append(parts, fmt.Sprintf("%s from %s", size(p.egress.down), plural(n, "host")))
@@ -161,5 +181,5 @@ func (p *Printer) totals(at time.Time) string {
 			parts = append(parts, string(ph)+" "+millis(ms))
 		}
 	}
-	return p.paint(strings.Join(parts, " · "), faint)
+	return parts
 }
