@@ -97,7 +97,7 @@ func newArchiveBody(boundary string, options []byte, archive io.Reader, failed e
 // stop ends the making of the body and returns when nothing reads the
 // archive any more.
 func (b *archiveBody) stop() {
-	b.PipeReader.Close()
+	b.Close()
 	<-b.done
 }
 

@@ -35,7 +35,8 @@ func TestTodoApp(t *testing.T) {
 	}
 	checkLaws(t, s, id)
 
-	code, header, zip := s.call(http.MethodGet, st.DownloadURL[strings.Index(st.DownloadURL, "/jobs/"):], "", "")
+	_, below, _ := strings.Cut(st.DownloadURL, "/jobs/")
+	code, header, zip := s.call(http.MethodGet, "/jobs/"+below, "", "")
 	if code != http.StatusOK {
 		t.Fatalf("GET %s: %d %s", st.DownloadURL, code, zip)
 	}

@@ -108,7 +108,7 @@ func findDisk(cfg config.Config) finding {
 	if err := unix.Statfs(dir, &st); err != nil {
 		return finding{"disk", "missing", fmt.Sprintf("%s: %v", dir, err), "name another directory with --data"}
 	}
-	free := int64(st.Bavail) * int64(st.Bsize)
+	free := int64(st.Bavail) * st.Bsize
 	f := finding{"disk", "good", fmt.Sprintf("%s free for %s", size(free), cfg.Data), ""}
 	if unix.Access(dir, unix.W_OK) != nil {
 		return finding{"disk", "missing", dir + " can't be written to", "name another directory with --data"}

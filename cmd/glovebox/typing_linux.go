@@ -22,5 +22,5 @@ func unechoed(fd int) (restore func(), err error) {
 	if err := unix.IoctlSetTermios(fd, unix.TCSETS, &t); err != nil {
 		return nil, err
 	}
-	return func() { unix.IoctlSetTermios(fd, unix.TCSETS, old) }, nil
+	return func() { _ = unix.IoctlSetTermios(fd, unix.TCSETS, old) }, nil
 }

@@ -198,7 +198,7 @@ func TestDeadTimeIsFree(t *testing.T) {
 		synctest.Wait()
 		cancel()
 		wait()
-		time.Sleep(24 * time.Hour)
+		time.Sleep(24 * time.Hour) //nolint:forbidigo // of the bubble
 		again := w.resumed(w.events)
 		if out, err := again.run(t.Context()); err != nil || out.Status != glovebox.StatusComplete {
 			t.Errorf("%+v %+v, %v", out, out.Failure, err)

@@ -38,10 +38,9 @@ type repeatKey struct {
 func repeatKeyOf(call glovebox.Block, f glovebox.ToolFinished) repeatKey {
 	h := sha256.New()
 	enc := json.NewEncoder(h) // each value ends with a newline
-	enc.Encode(call.Name)
-	enc.Encode(canonical(call.Input))
-	enc.Encode(f.IsError)
-	enc.Encode(f.Content)
+	for _, v := range []any{call.Name, canonical(call.Input), f.IsError, f.Content} {
+		_ = enc.Encode(v) // a hash takes everything
+	}
 	return repeatKey{name: call.Name, hash: binary.BigEndian.Uint64(h.Sum(nil))}
 }
 

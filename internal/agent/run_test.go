@@ -34,7 +34,7 @@ func TestWholeJob(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		w := newWorld(glovebox.Limits{}, eventful())
 		go func() {
-			time.Sleep(10 * time.Minute) // of the bubble: the question is open
+			time.Sleep(10 * time.Minute) //nolint:forbidigo // of the bubble: the question is open
 			w.send(glovebox.Signal{Text: "blue"})
 		}()
 		out, err := w.run(t.Context())

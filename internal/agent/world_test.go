@@ -357,7 +357,7 @@ func (w *world) laws() error {
 			if i%3 == 0 { // at once from the log: the same bytes
 				r, err := memory.Build(w.events[:i+1], memory.Options{Tools: specs})
 				if err != nil || memory.Digest(r) != q.RequestSHA {
-					return fmt.Errorf("L9: event %d: the request differs (%v)", e.Seq, err)
+					return fmt.Errorf("L9: event %d: the request differs (%v)", e.Seq, err) //nolint:errorlint // err may be nil
 				}
 			}
 			r := b.Request(q.MaxOutput)

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -290,7 +291,7 @@ func readStream(ctx context.Context, addr, path string, connected func()) (n int
 	for {
 		line, err := br.ReadSlice('\n')
 		switch {
-		case err == bufio.ErrBufferFull:
+		case errors.Is(err, bufio.ErrBufferFull):
 			continue
 		case err != nil:
 			fmt.Fprintln(os.Stderr, "after", n, "events:", err)

@@ -22,7 +22,7 @@ func FuzzSubmission(f *testing.F) {
 	f.Fuzz(func(t *testing.T, body []byte) {
 		var got, want glovebox.Submission
 		if err := decodeStrict(body, &got); err != nil {
-			e, ok := err.(*glovebox.Error)
+			e, ok := err.(*glovebox.Error) //nolint:errorlint // with nothing around it
 			if !ok || e.Code != glovebox.CodeInvalid || e.Field == "" || e.Hint == "" || !utf8.ValidString(e.Error()) {
 				t.Fatalf("%q: %#v", body, err)
 			}

@@ -101,7 +101,7 @@ func (a *API) storeArchive(r *http.Request, p *multipart.Part, id string, req *r
 	if err != nil && !errors.Is(err, io.EOF) {
 		return bodyError(err)
 	}
-	ext := ""
+	var ext string
 	switch {
 	case bytes.HasPrefix(head, []byte("PK\x03\x04")), bytes.HasPrefix(head, []byte("PK\x05\x06")):
 		ext = ".zip"

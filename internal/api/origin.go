@@ -15,23 +15,18 @@ import (
 // Programs that are not browsers send neither of the latter two.
 func (a *API) checkOrigin(r *http.Request) error {
 	if !a.hostAllowed(r.Host) {
-		return withStatus(http.StatusForbidden, &glovebox.Error{
+		return withStatus(http.StatusForbidden, (&glovebox.Error{
 			Code: glovebox.CodeForbidden, Field: "Host", Msg: "this server does not answer under this name",
 			Hint: "use localhost, or allow the name in the server's configuration (allowed hosts)",
-		}).(*httpError).withValue(r.Host)
+		}).WithValue(r.Host))
 	}
 	if err := a.cross.Check(r); err != nil {
-		return withStatus(http.StatusForbidden, &glovebox.Error{
+		return withStatus(http.StatusForbidden, (&glovebox.Error{
 			Code: glovebox.CodeForbidden, Field: "Origin", Msg: "a web page of another site may not change anything here",
 			Hint: "send the request from the server's own page, or not from a browser",
-		}).(*httpError).withValue(r.Header.Get("Origin"))
+		}).WithValue(r.Header.Get("Origin")))
 	}
 	return nil
-}
-
-func (e *httpError) withValue(v string) error {
-	e.err.WithValue(v)
-	return e
 }
 
 // hostAllowed reports whether host, as in the Host header, is a name under

@@ -104,7 +104,7 @@ func (a *API) recover(w *response, r *http.Request, v any) {
 	if v == nil {
 		return
 	}
-	if v != http.ErrAbortHandler {
+	if err, _ := v.(error); !errors.Is(err, http.ErrAbortHandler) {
 		w.err = glovebox.Errorf(glovebox.CodeInternal, "panic: %v\n%s", v, debug.Stack())
 		if w.status == 0 {
 			a.fail(w, r, w.err)

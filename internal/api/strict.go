@@ -163,7 +163,7 @@ func checkObject(d *json.Decoder, path string, t reflect.Type) error {
 			return glovebox.Invalid(field, "give it once", "the field is given twice")
 		}
 		seen[name] = true
-		elem := t
+		var elem reflect.Type
 		if t.Kind() == reflect.Map {
 			elem = t.Elem()
 		} else if elem = fieldType(t, name); elem == nil {

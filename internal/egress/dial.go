@@ -231,7 +231,7 @@ func httpConnect(conn net.Conn, user *url.Userinfo, at endpoint) (net.Conn, erro
 		return nil, err
 	}
 	br := bufio.NewReader(conn)
-	resp, err := http.ReadResponse(br, &http.Request{Method: http.MethodConnect})
+	resp, err := http.ReadResponse(br, &http.Request{Method: http.MethodConnect}) //nolint:bodyclose // what follows the head is the tunnel
 	if err != nil {
 		return nil, err
 	}

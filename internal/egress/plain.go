@@ -206,7 +206,7 @@ func (s *session) answer(resp *http.Response, h *head, closing bool, a *attempt)
 	}
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "HTTP/1.1 %03d %s\r\n", resp.StatusCode, printable(http.StatusText(resp.StatusCode)))
-	resp.Header.Write(&b)
+	_ = resp.Header.Write(&b) // into memory
 	b.WriteString("\r\n")
 	if _, err := s.conn.Write(b.Bytes()); err != nil {
 		return true, err

@@ -106,7 +106,7 @@ func TestCompileModes(t *testing.T) {
 		"egress.allow[0]": {Mode: glovebox.EgressExtend, Allow: []string{"10.0.0.1"}},
 	} {
 		_, err := Compile(e, d)
-		if g, ok := err.(*glovebox.Error); !ok || g.Code != glovebox.CodeInvalid || g.Field != field || g.Hint == "" {
+		if g, ok := err.(*glovebox.Error); !ok || g.Code != glovebox.CodeInvalid || g.Field != field || g.Hint == "" { //nolint:errorlint // with nothing around it
 			t.Errorf("%+v: error %v; want one about %s", e, err, field)
 		}
 	}

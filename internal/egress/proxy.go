@@ -188,7 +188,7 @@ func (s *session) next() bool {
 		return false
 	}
 	if h.method == http.MethodConnect {
-		s.br.Discard(h.size)
+		_, _ = s.br.Discard(h.size) // it was peeked at
 		return s.serveConnect(h.at)
 	}
 	return s.serveHTTP(h)
@@ -289,10 +289,10 @@ func (p *Proxy) advice() string {
 // that is closed with unread bytes may lose the answer.
 func (s *session) drain() {
 	if w, ok := s.conn.(interface{ CloseWrite() error }); ok {
-		w.CloseWrite()
+		_ = w.CloseWrite()
 	}
 	s.conn.SetReadDeadline(time.Now().Add(200 * time.Millisecond))
-	io.CopyN(io.Discard, s.br, 256<<10)
+	_, _ = io.CopyN(io.Discard, s.br, 256<<10)
 }
 
 // printable makes a reason fit for a status line.

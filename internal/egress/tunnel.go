@@ -42,7 +42,7 @@ func (s *session) serveConnect(at endpoint) bool {
 	if at.port == 443 {
 		err = t.hold(at)
 		if err == nil {
-			t.run(nil)
+			err = t.run(nil)
 		}
 	} else {
 		// What speaks first here may be the server.

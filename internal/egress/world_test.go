@@ -124,6 +124,7 @@ func hostport(s *httptest.Server) string { return s.Listener.Addr().String() }
 
 // client returns an HTTP client that goes through the proxy.
 func client(t testing.TB, proxy string, roots *x509.CertPool) *http.Client {
+	t.Helper()
 	tr := &http.Transport{Proxy: http.ProxyURL(&url.URL{Scheme: "http", Host: proxy}), TLSClientConfig: &tls.Config{RootCAs: roots}}
 	t.Cleanup(tr.CloseIdleConnections)
 	return &http.Client{Transport: tr}
@@ -152,6 +153,7 @@ func echo(w http.ResponseWriter, r *http.Request) {
 }
 
 func newWorld(t testing.TB) (*world, *httptest.Server, *httptest.Server) {
+	t.Helper()
 	plain, secure := httptest.NewServer(http.HandlerFunc(echo)), httptest.NewUnstartedServer(http.HandlerFunc(echo))
 	secure.Config.ErrorLog = log.New(io.Discard, "", 0) // handshakes are refused on purpose
 	secure.StartTLS()

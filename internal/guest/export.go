@@ -243,7 +243,7 @@ func (b *exportBody) Read(p []byte) (int, error) {
 		}
 		fr, err := b.x.s.r.Read()
 		switch {
-		case err == io.EOF:
+		case errors.Is(err, io.EOF):
 			b.err = io.ErrUnexpectedEOF
 		case err != nil:
 			b.err = err

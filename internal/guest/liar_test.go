@@ -37,6 +37,7 @@ func httpOK(body []byte) string {
 }
 
 func (l liar) serve(t *testing.T, conn net.Conn) {
+	t.Helper()
 	s, err := wire.NewGuest(conn)
 	if err != nil {
 		t.Error(err)

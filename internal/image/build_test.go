@@ -2,6 +2,7 @@ package image
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -42,7 +43,7 @@ func TestLockWaitsAndGivesUp(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := lock(ctx, path); err != context.Canceled {
+	if _, err := lock(ctx, path); !errors.Is(err, context.Canceled) {
 		t.Fatalf("second lock: %v; want context.Canceled", err)
 	}
 	unlock()

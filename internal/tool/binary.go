@@ -26,7 +26,7 @@ func isBinary(b []byte) bool {
 	bad := 0
 	for i := 0; i < len(b); {
 		r, n := utf8.DecodeRune(b[i:])
-		if r == utf8.RuneError && n == 1 && !(cut && i > len(b)-utf8.UTFMax) {
+		if r == utf8.RuneError && n == 1 && (!cut || i <= len(b)-utf8.UTFMax) {
 			bad++
 		}
 		i += n

@@ -17,16 +17,16 @@ type edit struct {
 
 // diffLines returns a shortest way to make b of a.
 func diffLines(a, b []string) []edit {
-	var head, tail []edit
+	var out, tail []edit
 	for len(a) > 0 && len(b) > 0 && a[0] == b[0] {
-		head = append(head, edit{' ', a[0]})
+		out = append(out, edit{' ', a[0]})
 		a, b = a[1:], b[1:]
 	}
 	for len(a) > 0 && len(b) > 0 && a[len(a)-1] == b[len(b)-1] {
 		tail = append(tail, edit{' ', a[len(a)-1]})
 		a, b = a[:len(a)-1], b[:len(b)-1]
 	}
-	out := append(head, diffMiddle(a, b)...)
+	out = append(out, diffMiddle(a, b)...)
 	for i := len(tail) - 1; i >= 0; i-- {
 		out = append(out, tail[i])
 	}

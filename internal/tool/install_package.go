@@ -149,7 +149,7 @@ func (i *installer) hasLists(ctx context.Context) (bool, error) {
 	case code == glovebox.CodeUnavailable || code == glovebox.CodeInternal:
 		return false, err
 	case err != nil:
-		return false, nil
+		return false, nil //nolint:nilerr // no directory, no lists
 	}
 	return slices.ContainsFunc(entries, func(e guest.Entry) bool { return strings.Contains(e.Path, "_Packages") }), nil
 }

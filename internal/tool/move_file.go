@@ -24,10 +24,10 @@ func moveFile(ctx context.Context, env *Env, in moveFileInput) (Result, error) {
 		return ErrorResult(problem), nil
 	}
 	from, to := sandboxPath(in.From), sandboxPath(in.To)
-	switch {
-	case from == ".":
+	switch from {
+	case ".":
 		return ErrorResult(`"from": the workspace itself can't be moved`), nil
-	case from == to:
+	case to:
 		return ErrorResult(`"to": it is the same path as "from"`), nil
 	}
 	err := env.Guest.Move(ctx, from, to)

@@ -131,7 +131,7 @@ func follow(ctx context.Context, env *Env, p *guest.Process, w watch) (outcome, 
 	}()
 	defer func() {
 		stopReading()
-		<-read
+		<-read //nolint:errcheck // only its end is waited for
 	}()
 
 	state, err := p.Wait(waitCtx, w.untilInput)

@@ -35,7 +35,7 @@ func readOutput(ctx context.Context, env *Env, in readOutputInput) (Result, erro
 	if in.Grep != "" {
 		var err error
 		if grep, err = regexp.Compile(in.Grep); err != nil {
-			return ErrorResult(`"grep": ` + err.Error()), nil
+			return ErrorResult(`"grep": ` + err.Error()), nil //nolint:nilerr // for the model
 		}
 	}
 	data, r, err := load(ctx, env, in.Handle)

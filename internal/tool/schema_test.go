@@ -63,6 +63,7 @@ func TestSchemaForm(t *testing.T) {
 }
 
 func checkForm(t *testing.T, at string, node map[string]any) {
+	t.Helper()
 	for key := range node {
 		allowed := []string{"type", "properties", "required", "additionalProperties", "description", "enum", "items",
 			"minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems"}

@@ -33,7 +33,7 @@ func shellOutput(ctx context.Context, env *Env, in shellOutputInput) (Result, er
 	if in.Until != "" {
 		var err error
 		if until, err = regexp.Compile("(?m)" + in.Until); err != nil {
-			return ErrorResult(`"until": ` + err.Error()), nil
+			return ErrorResult(`"until": ` + err.Error()), nil //nolint:nilerr // for the model
 		}
 	}
 	p, state, r, err := attach(ctx, env, in.ID)
@@ -125,7 +125,7 @@ func laterResult(ctx context.Context, env *Env, id string, offset int64, o outco
 	if text == "" {
 		text = "(no output)"
 	}
-	status := ""
+	var status string
 	switch o.why {
 	case ended:
 		status = id + " has ended: " + exitText(env, o)

@@ -113,6 +113,6 @@ func (c *certs) add(s string) {
 			return
 		}
 		c.seen[sum] = true
-		pem.Encode(&c.out, &pem.Block{Type: "CERTIFICATE", Bytes: block.Bytes})
+		_ = pem.Encode(&c.out, &pem.Block{Type: "CERTIFICATE", Bytes: block.Bytes}) // into memory
 	}
 }

@@ -40,6 +40,7 @@ func host(t *testing.T, files map[string]string, env ...string) Source {
 const secret = "s3cr3t"
 
 func company(t *testing.T) Source {
+	t.Helper()
 	return host(t, map[string]string{
 		"/etc/npmrc": "registry=https://old.corp.example/npm\n",
 		"/home/u/.npmrc": "; comment\nregistry = https://npm.corp.example:8443/repo/npm/\n@corp:registry=https://scope.corp.example/\n" +

@@ -105,7 +105,7 @@ func (d *disk) get(key string) *entry {
 		return nil
 	}
 	now := time.Now()
-	os.Chtimes(d.path(key), now, now)
+	_ = os.Chtimes(d.path(key), now, now)
 	return e
 }
 
@@ -194,7 +194,7 @@ func (d *disk) writeMeta(e *entry) error {
 func (d *disk) refresh(e *entry, now time.Time) *entry {
 	fresh := *e
 	fresh.FetchedAt = now
-	d.writeMeta(&fresh) // without it the registry is asked again
+	_ = d.writeMeta(&fresh) // without it the registry is asked again
 	return &fresh
 }
 

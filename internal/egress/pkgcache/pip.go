@@ -122,7 +122,7 @@ func (c *Cache) rewriteJSON(base *url.URL, b []byte) ([]byte, error) {
 		if err := json.Unmarshal(f["url"], &ref); err != nil {
 			return nil, err
 		}
-		json.Unmarshal(f["hashes"], &hashes) // optional
+		_ = json.Unmarshal(f["hashes"], &hashes) // optional
 		f["url"], _ = json.Marshal(c.fileAddress(base, ref, hashes.SHA256))
 	}
 	var err error
@@ -169,7 +169,7 @@ func (c *Cache) keepIndex(w *want, resp *http.Response) (*entry, error) {
 	}
 	var out bytes.Buffer
 	z := gzip.NewWriter(&out)
-	z.Write(b)
+	_, _ = z.Write(b) // into memory
 	z.Close()
 	return c.disk.put(w.key(), m, &out, maxIndex, -1, digest{})
 }

@@ -70,6 +70,7 @@ type registry struct {
 }
 
 func newRegistry(t *testing.T) *registry {
+	t.Helper()
 	r := &registry{tarball: []byte("tarball of left")}
 	r.served = r.tarball
 	r.Server = httptest.NewServer(http.HandlerFunc(r.serve))

@@ -208,7 +208,7 @@ func (s *Server) stats() *guestpb.StatsReply {
 		var st unix.Statfs_t
 		if unix.Statfs(s.real(dir), &st) == nil && !seen[st.Fsid] {
 			seen[st.Fsid] = true
-			r.DiskBytes += int64(st.Blocks-st.Bfree) * int64(st.Bsize)
+			r.DiskBytes += int64(st.Blocks-st.Bfree) * st.Bsize
 		}
 	}
 	return r

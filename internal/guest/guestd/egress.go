@@ -30,13 +30,21 @@ type egress struct {
 }
 
 func listenEgress(s *Server, addr string) (*egress, error) {
-	l, err := net.Listen("tcp4", addr)
+	l, err := new(net.ListenConfig).Listen(s.ctx, "tcp4", addr)
 	if err != nil {
 		return nil, err
 	}
 	e := &egress{s: s, l: l, slots: make(chan struct{}, maxEgress), came: make(chan struct{})}
 	s.wg.Go(e.serve)
 	return e, nil
+}
+
+// pause waits for d, or until the server stops.
+func (s *Server) pause(d time.Duration) {
+	select {
+	case <-s.ctx.Done():
+	case <-time.After(d):
+	}
 }
 
 func (e *egress) serve() {
@@ -46,7 +54,7 @@ func (e *egress) serve() {
 			if e.s.ctx.Err() != nil {
 				return
 			}
-			time.Sleep(egressPause) // out of descriptors: the accepted ones will end
+			e.s.pause(egressPause) // out of descriptors: the accepted ones will end
 			continue
 		}
 		select {

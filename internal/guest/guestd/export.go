@@ -171,7 +171,7 @@ func listAt(fd int) ([]*guestpb.Entry, error) {
 	d := os.NewFile(uintptr(dup), "directory")
 	names, err := d.Readdirnames(maxNames)
 	d.Close()
-	if err != nil && err != io.EOF {
+	if err != nil && !errors.Is(err, io.EOF) {
 		return nil, err
 	}
 	entries := make([]*guestpb.Entry, 0, len(names))

@@ -108,7 +108,7 @@ func readNames(dir string) ([]string, error) {
 	d := os.NewFile(uintptr(fd), dir)
 	defer d.Close()
 	names, err := d.Readdirnames(maxNames)
-	if err == io.EOF {
+	if errors.Is(err, io.EOF) {
 		err = nil
 	}
 	return names, err

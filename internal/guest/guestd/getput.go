@@ -4,6 +4,7 @@ package guestd
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -185,7 +186,7 @@ func (f *framed) readBody(data []byte, q *guestpb.PutRequest) ([]byte, error) {
 		if int64(len(data)-start) > q.Size {
 			return nil, glovebox.Errorf(glovebox.CodeInvalid, "more than the announced %d bytes came", q.Size)
 		}
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			break
 		}
 		if err != nil {

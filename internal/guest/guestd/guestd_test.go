@@ -172,9 +172,9 @@ func TestFiles(t *testing.T) {
 	}
 	wantCode(t, c.Move(ctx, "empty", "x/d.txt"), glovebox.CodeConflict)
 	wantCode(t, c.Remove(ctx, "a/b/c.txt"), glovebox.CodeNotFound)
-	entries, more, err := c.ReadDir(ctx, "")
+	_, _, err := c.ReadDir(ctx, "")
 	wantCode(t, err, glovebox.CodeInvalid)
-	entries, more, err = c.ReadDir(ctx, ".")
+	entries, more, err := c.ReadDir(ctx, ".")
 	if err != nil || more || len(entries) != 4 {
 		t.Error(entries, more, err)
 	}

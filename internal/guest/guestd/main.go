@@ -128,9 +128,9 @@ func (s *Server) serveUnix(l *net.UnixListener) error {
 		c, err := l.AcceptUnix()
 		if err != nil {
 			if s.ctx.Err() != nil {
-				return nil
+				return nil //nolint:nilerr // it was we who closed l
 			}
-			time.Sleep(egressPause) // out of descriptors
+			s.pause(egressPause) // out of descriptors
 			continue
 		}
 		go func() {
@@ -215,7 +215,7 @@ const connectWait = 10 * time.Second
 // dialDaemon connects to the daemon, which may be starting only now.
 func dialDaemon(socket string) (*net.UnixConn, error) {
 	pause := time.Millisecond
-	for begin := time.Now(); ; time.Sleep(pause) {
+	for begin := time.Now(); ; time.Sleep(pause) { //nolint:forbidigo // nothing tells when it listens
 		c, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: socket, Net: "unix"})
 		starting := errors.Is(err, syscall.ENOENT) || errors.Is(err, syscall.ECONNREFUSED)
 		if !starting || time.Since(begin) > connectWait {

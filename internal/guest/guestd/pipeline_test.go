@@ -33,7 +33,7 @@ func TestFilesTogether(t *testing.T) {
 	wg.Wait()
 }
 
-func oneOfMany(t *testing.T, c *guest.Client, i int) {
+func oneOfMany(t *testing.T, c *guest.Client, i int) { //nolint:thelper // it is the test, many times at once
 	ctx := t.Context()
 	sizes := []int{0, 1, 4096, 64<<10 - 1, 64 << 10, 64<<10 + 1, 300_000}
 	want := bytes.Repeat([]byte{byte('a' + i%26)}, sizes[i%len(sizes)])

@@ -42,7 +42,7 @@ func until(t *testing.T, p *guest.Process, s string) string {
 		}
 		return nil
 	})
-	if err != enough {
+	if !errors.Is(err, enough) {
 		t.Fatalf("output %q ended without %q: %v", b.String(), s, err)
 	}
 	return b.String()

@@ -106,7 +106,7 @@ func (g *guard) Read(p []byte) (int, error) {
 	pings, syns := g.parse.feed(p[:n])
 	now := time.Now()
 	if !g.pings.take(now, pings, 64, 16) || !g.syns.take(now, syns, 2048, 512) {
-		g.once.Do(func() { g.Conn.Close() })
+		g.once.Do(func() { g.Close() })
 		return 0, errFlood
 	}
 	return n, err

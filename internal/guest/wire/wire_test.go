@@ -81,7 +81,7 @@ func TestFrames(t *testing.T) {
 	if _, err := r.Read(); glovebox.CodeOf(err) != glovebox.CodeNotFound {
 		t.Error(err)
 	}
-	if _, err := r.Read(); err != io.EOF {
+	if _, err := r.Read(); !errors.Is(err, io.EOF) {
 		t.Error(err)
 	}
 	if err := w.Write(FrameData, make([]byte, MaxFrame+1)); glovebox.CodeOf(err) != glovebox.CodeTooLarge {
@@ -101,7 +101,7 @@ func TestClaimedLength(t *testing.T) {
 	}
 	allocs := testing.Benchmark(func(b *testing.B) {
 		for b.Loop() {
-			if _, err := NewFrameReader(bufio.NewReader(bytes.NewReader(head(MaxFrame)))).Read(); err != io.ErrUnexpectedEOF {
+			if _, err := NewFrameReader(bufio.NewReader(bytes.NewReader(head(MaxFrame)))).Read(); !errors.Is(err, io.ErrUnexpectedEOF) {
 				b.Fatal(err)
 			}
 		}
@@ -293,7 +293,7 @@ func TestBrokenSessionIsNoEnd(t *testing.T) {
 		} else {
 			theirs.Close()
 		}
-		if _, err := NewConn(st, nil).Read(make([]byte, 1)); err != want {
+		if _, err := NewConn(st, nil).Read(make([]byte, 1)); err != want { //nolint:errorlint // readers compare it like this
 			t.Errorf("broken: %v, error %v", broken, err)
 		}
 	}

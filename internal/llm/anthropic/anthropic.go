@@ -43,7 +43,7 @@ func (m *Model) Stream(ctx context.Context, r *llm.Request, delta func(glovebox.
 		opts = append(opts, option.WithBaseURL(m.cfg.BaseURL))
 	}
 	messages := sdk.NewMessageService(append([]option.RequestOption{option.WithEnvironmentProduction()}, opts...)...)
-	stream := messages.NewStreaming(call.Context(), sdk.MessageNewParams{Model: sdk.Model(m.cfg.Info.Name)},
+	stream := messages.NewStreaming(call.Context(), sdk.MessageNewParams{Model: m.cfg.Info.Name},
 		option.WithRequestBody("application/json", body))
 	defer stream.Close()
 

@@ -67,7 +67,7 @@ func (m *Model) Stream(ctx context.Context, r *llm.Request, delta func(glovebox.
 		err = wire.InStream(e.Event.Data)
 	}
 	// The end is said twice, by a reason and by a mark. Servers forget one.
-	if err != nil || call.Broken() || (a.stop == "" && !(call.SaidDone() && a.started())) {
+	if err != nil || call.Broken() || (a.stop == "" && (!call.SaidDone() || !a.started())) {
 		return nil, call.Fail(err, a.usage)
 	}
 	if a.stop == "" {

@@ -46,7 +46,6 @@ func body(api API) string {
 // TestCheckRefuses breaks each rule in turn.
 func TestCheckRefuses(t *testing.T) {
 	t.Parallel()
-	sig := func(api API, text string) string { return sign(api, text) }
 	for _, c := range []struct {
 		api      API
 		old, new string
@@ -55,7 +54,7 @@ func TestCheckRefuses(t *testing.T) {
 		{Anthropic, `"stream":true`, `"stream":true,"temperature":1`, "unknown field"},
 		{Anthropic, `"stream":true`, `"stream":false`, "stream are needed"},
 		{Anthropic, `"adaptive"`, `"enabled"`, "not supported"},
-		{Anthropic, sig(Anthropic, "hm"), sig(Anthropic, "other"), "invalid signature"},
+		{Anthropic, sign(Anthropic, "hm"), sign(Anthropic, "other"), "invalid signature"},
 		{Anthropic, `"thinking":"hm"`, `"thinking":"hmm"`, "invalid signature"},
 		{Anthropic, `"text":"b"`, `"text":" "`, "non-whitespace"},
 		{Anthropic, `{"type":"tool_result","tool_use_id":"c2"},`, ``, "has no result"},
@@ -71,7 +70,7 @@ func TestCheckRefuses(t *testing.T) {
 		{OpenAI, `"store":false`, `"store":true`, "store"},
 		{OpenAI, `"prompt_cache_key":"k",`, ``, "prompt_cache_key"},
 		{OpenAI, `["reasoning.encrypted_content"]`, `[]`, "without include"},
-		{OpenAI, sig(OpenAI, "hm"), "gone", "could not be verified"},
+		{OpenAI, sign(OpenAI, "hm"), "gone", "could not be verified"},
 		{OpenAI, `{"type":"function_call","call_id":"c1","name":"shell","arguments":"{}"},{"type":"function_call","call_id":"c2","name":"shell","arguments":"{}"},
 {"type":"function_call_output","call_id":"c1","output":"x"},{"type":"function_call_output","call_id":"c2","output":[{"type":"input_text","text":"x"}]}`,
 			`{"type":"message","role":"user","content":[{"type":"input_text","text":"a"}]}`, "required following item"},
@@ -81,7 +80,7 @@ func TestCheckRefuses(t *testing.T) {
 		{Chat, `{"role":"tool","tool_call_id":"c1","content":"x"}`, `{"role":"user","content":"x"}`, "has no result"},
 		{Chat, `"arguments":"{}"`, `"arguments":"{"`, "no object"},
 		{Chat, `{"role":"user","content":"a"}`, `{"role":"user","content":""}`, "no content"},
-		{Gemini, sig(Gemini, "shell"), "", "missing a thought_signature"},
+		{Gemini, sign(Gemini, "shell"), "", "missing a thought_signature"},
 		{Gemini, `,{"functionResponse":{"name":"shell","response":{"output":"x"}}}`, ``, "no response"},
 		{Gemini, `{"functionResponse":{"id":"i",`, `{"functionResponse":{"id":"j",`, "answers no call"},
 		{Gemini, `{"functionCall":{"name":"shell","args":{}}}`, `{"functionCall":{"name":"shell","args":{}},"thoughtSignature":"eA=="}`, "did not come with"},

@@ -1,6 +1,7 @@
 package llmtest
 
 import (
+	"errors"
 	"net/http"
 	"strings"
 	"testing"
@@ -104,7 +105,7 @@ func (x exercise) fault(t *testing.T, c faultCase) {
 		t.Fatalf("%v, want %q", err, c.want)
 	}
 	if c.want != "" {
-		if e, _ := err.(*llm.Error); e.RetryAfter.Round(10*time.Second) != c.after.Round(10*time.Second) {
+		if e, _ := errors.AsType[*llm.Error](err); e.RetryAfter.Round(10*time.Second) != c.after.Round(10*time.Second) {
 			t.Errorf("retry after %v, want %v", e.RetryAfter, c.after)
 		}
 		return
@@ -147,7 +148,7 @@ func (x exercise) empty(t *testing.T) {
 	if KindOf(err) != llm.KindMalformed {
 		t.Fatal(err)
 	}
-	if e, _ := err.(*llm.Error); e.Usage.Input != 10 || e.Usage.CostMicros == 0 || e.Usage.Calls != 0 {
+	if e, _ := errors.AsType[*llm.Error](err); e.Usage.Input != 10 || e.Usage.CostMicros == 0 || e.Usage.Calls != 0 {
 		t.Errorf("usage %+v", e.Usage)
 	}
 }

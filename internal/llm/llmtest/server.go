@@ -97,6 +97,7 @@ type Server struct {
 // NewServer starts a server that gives the answers in order. It stops with
 // the test, which fails if a request breaks a rule or has no answer.
 func NewServer(tb testing.TB, api API, answers ...Answer) *Server {
+	tb.Helper()
 	s := &Server{tb: tb, api: api, answers: answers, stalled: make(chan struct{}, 64)}
 	s.http = httptest.NewServer(http.HandlerFunc(s.serve))
 	s.URL = s.http.URL

@@ -158,14 +158,14 @@ func (c *Call) fault(err error) *llm.Error {
 		copied := *e
 		return &copied
 	}
-	switch context.Cause(c.ctx) {
-	case errStalled:
+	switch cause := context.Cause(c.ctx); {
+	case errors.Is(cause, errStalled):
 		wait, what := c.cfg.FirstStall, "nothing came"
 		if c.read > 0 {
 			wait, what = c.cfg.Stall, "the answer stopped and nothing more came"
 		}
 		return &llm.Error{Kind: llm.KindStalled, Msg: fmt.Sprintf("%s for %v", what, wait)}
-	case errTooLong:
+	case errors.Is(cause, errTooLong):
 		return &llm.Error{Kind: llm.KindMalformed, Msg: fmt.Sprintf("more than %d bytes came", int64(MaxWire))}
 	}
 	if errors.Is(c.readErr, io.ErrUnexpectedEOF) {

@@ -311,7 +311,7 @@ func (d *Driver) remove(id sandbox.ID) error {
 	}
 	deadline := time.Now().Add(20 * time.Second)
 	if r.Process.Alive() {
-		unix.Kill(r.Process.PID, unix.SIGSTOP) // it starts no more
+		_ = unix.Kill(r.Process.PID, unix.SIGSTOP) // it starts no more
 	}
 	killInside(d.path(id), r.Process.PID)
 	if err := r.Process.Kill(deadline); err != nil {
@@ -339,6 +339,6 @@ func killInside(dir string, but int) {
 		if !found {
 			return
 		}
-		time.Sleep(time.Millisecond) // they are dying
+		time.Sleep(time.Millisecond) //nolint:forbidigo // they are dying, and nothing tells when they are dead
 	}
 }

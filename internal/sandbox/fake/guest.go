@@ -46,7 +46,7 @@ func guest(dir string, serve func(root string, l net.Listener) error) error {
 	held := os.NewFile(5, "held")
 	defer held.Close()
 	if n, err := gate.Read(make([]byte, 1)); n != 1 {
-		return fmt.Errorf("the creator is gone: %v", err)
+		return fmt.Errorf("the creator is gone: %w", err)
 	}
 	gate.Close()
 	f, err := os.Open(dir)

@@ -25,7 +25,7 @@ const causeMemory = "killed: out of memory (limit %d MiB)"
 
 // bootCause keeps the cause file of a sentry's process from being collected,
 // and so closed.
-var bootCause *os.File
+var bootCause *os.File //nolint:unused // nobody has to read it
 
 // enterBoot prepares a process to be a sandbox's sentry.
 func enterBoot() {
@@ -113,7 +113,7 @@ func (w *memoryWatch) run() {
 			fmt.Fprintf(w.cause, causeMemory, w.limit>>20)
 			os.Exit(exitMemory)
 		}
-		time.Sleep(watchPause(w.limit - used))
+		time.Sleep(watchPause(w.limit - used)) //nolint:forbidigo // how much is used has to be looked up
 	}
 }
 
@@ -138,7 +138,7 @@ func (w *memoryWatch) used() uint64 {
 // blocks returns the bytes that a memfd holds, 0 for what is none.
 func (w *memoryWatch) blocks(fd int) uint64 {
 	var st unix.Stat_t
-	if err := unix.Fstat(fd, &st); err != nil || uint64(st.Dev) != w.dev || st.Mode&unix.S_IFMT != unix.S_IFREG {
+	if err := unix.Fstat(fd, &st); err != nil || st.Dev != w.dev || st.Mode&unix.S_IFMT != unix.S_IFREG {
 		return 0
 	}
 	return uint64(st.Blocks) * 512

@@ -113,10 +113,10 @@ func removeGroup(dir string, deadline time.Time) error {
 		// of it that got away. v2 kills with one write.
 		if os.WriteFile(filepath.Join(dir, "cgroup.kill"), []byte("1"), 0) != nil {
 			for _, pid := range groupProcs(dir) {
-				unix.Kill(pid, unix.SIGKILL)
+				_ = unix.Kill(pid, unix.SIGKILL)
 			}
 		}
-		time.Sleep(pause)
+		time.Sleep(pause) //nolint:forbidigo // v1 doesn't tell when a cgroup is empty
 	}
 }
 

@@ -183,7 +183,7 @@ func (d *Driver) reap(id sandbox.ID, st *sentry, done chan struct{}) {
 	}
 	// Not into a directory that someone is removing.
 	if unlock, err := local.TryLockDir(d.dir(id)); err == nil && unlock != nil {
-		os.WriteFile(filepath.Join(d.dir(id), exitFile), []byte(how), 0o600)
+		_ = os.WriteFile(filepath.Join(d.dir(id), exitFile), []byte(how), 0o600)
 		unlock()
 	}
 	d.mu.Lock()

@@ -153,7 +153,7 @@ func lockFile(path string) (unlock func(), err error) {
 		return nil, err
 	}
 	for {
-		if err = unix.Flock(int(f.Fd()), unix.LOCK_EX); err != unix.EINTR {
+		if err = unix.Flock(int(f.Fd()), unix.LOCK_EX); !errors.Is(err, unix.EINTR) {
 			break
 		}
 	}

@@ -201,7 +201,7 @@ func hostMemory() uint64 {
 	if unix.Sysinfo(&si) != nil {
 		return 0
 	}
-	return uint64(si.Totalram) * uint64(si.Unit)
+	return si.Totalram * uint64(si.Unit)
 }
 
 // awaitReady waits until the sentry takes commands. If it ends instead, the

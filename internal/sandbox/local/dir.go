@@ -87,7 +87,7 @@ func AwaitGone(path string, deadline time.Time) error {
 		if err != unix.EWOULDBLOCK && err != unix.EINTR || time.Now().After(deadline) {
 			return fmt.Errorf("wait for the processes of the sandbox: %w", err)
 		}
-		time.Sleep(time.Millisecond)
+		time.Sleep(time.Millisecond) //nolint:forbidigo // flock waits without a deadline or not at all
 	}
 }
 

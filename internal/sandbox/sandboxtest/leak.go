@@ -38,7 +38,7 @@ func findLeaks(dir string, ids []sandbox.ID) []string {
 		}
 	}
 	for _, root := range []string{"/sys/fs/cgroup", dir} {
-		filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		_ = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 			if err == nil && (d.IsDir() || root == dir) {
 				found("file", path)
 			}

@@ -236,7 +236,7 @@ func (e *env) second(k task) *second {
 func (p *second) await(want string) error {
 	line, err := p.out.ReadString('\n')
 	if err != nil || strings.TrimSpace(line) != want {
-		return fmt.Errorf("the second process says %q, %v; %s", line, err, p.err)
+		return fmt.Errorf("the second process says %q, %v; %s", line, err, p.err) //nolint:errorlint // err may be nil
 	}
 	return nil
 }
@@ -244,7 +244,7 @@ func (p *second) await(want string) error {
 // kill ends it as kill -9 does.
 func (p *second) kill() {
 	p.cmd.Process.Kill()
-	p.cmd.Wait()
+	_ = p.cmd.Wait()
 }
 
 // Exec runs a command in a sandbox whose guest is a probe, and returns its

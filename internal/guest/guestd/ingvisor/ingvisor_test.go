@@ -5,6 +5,7 @@ package ingvisor
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -172,7 +173,7 @@ func testSignal(t *testing.T, c *guest.Client) {
 		t.Fatal(err)
 	}
 	up := fmt.Errorf("up")
-	if err := p.Output(t.Context(), 0, func(guest.Output) error { return up }); err != up {
+	if err := p.Output(t.Context(), 0, func(guest.Output) error { return up }); !errors.Is(err, up) {
 		t.Fatal(err)
 	}
 	if err := p.Signal(t.Context(), "SIGKILL"); err != nil {
@@ -241,7 +242,7 @@ func testPorts(t *testing.T, c *guest.Client) {
 		t.Fatal(err)
 	}
 	up := fmt.Errorf("up")
-	if err := p.Output(t.Context(), 0, func(guest.Output) error { return up }); err != up {
+	if err := p.Output(t.Context(), 0, func(guest.Output) error { return up }); !errors.Is(err, up) {
 		t.Fatal(err)
 	}
 	list, err := c.Listeners(t.Context())

@@ -74,12 +74,6 @@ func (p *Process) pidNow() int {
 	return p.pid
 }
 
-func (p *Process) endedAt() time.Time {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.ended
-}
-
 // ID returns its id.
 func (p *Process) ID() string { return p.cmd.ID }
 

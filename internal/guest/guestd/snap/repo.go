@@ -22,6 +22,7 @@ import (
 	"compress/zlib"
 	"crypto/sha1"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"hash"
 	"io"
@@ -176,7 +177,7 @@ func (r *Repo) stream(k kind, size int64, src io.Reader) (OID, error) {
 	}
 	h := newHash(k, size)
 	if _, err := io.CopyN(io.MultiWriter(r.zw, h), src, size); err != nil {
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			err = io.ErrUnexpectedEOF
 		}
 		return OID{}, err

@@ -28,6 +28,7 @@ type world struct {
 }
 
 func newWorld(t testing.TB) *world {
+	t.Helper()
 	w := &world{t: t, r: NewRepo(t.TempDir()), dir: t.TempDir()}
 	t.Cleanup(func() { w.r.Close() })
 	return w

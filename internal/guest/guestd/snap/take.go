@@ -141,7 +141,7 @@ func (t *taker) entry(dir, rel string, d fs.DirEntry, depth int) (e entry, ok bo
 	case d.Type() == fs.ModeSymlink:
 		to, lerr := os.Readlink(filepath.Join(dir, e.name))
 		if lerr != nil {
-			return e, false, nil
+			return e, false, nil //nolint:nilerr // gone or replaced meanwhile
 		}
 		e.mode = modeLink
 		e.id, err = t.r.put(kindBlob, []byte(to))
@@ -157,7 +157,7 @@ func (t *taker) file(dir, rel string, e entry) (entry, bool, error) {
 	full := filepath.Join(dir, e.name)
 	var st unix.Stat_t
 	if err := unix.Lstat(full, &st); err != nil || st.Mode&unix.S_IFMT != unix.S_IFREG {
-		return e, false, nil // gone or replaced meanwhile
+		return e, false, nil //nolint:nilerr // gone or replaced meanwhile
 	}
 	e.mode = modeFile
 	if st.Mode&0o111 != 0 {
@@ -182,7 +182,7 @@ func (t *taker) file(dir, rel string, e entry) (entry, bool, error) {
 		return e, false, err
 	case err != nil:
 		t.skip(rel, "can't be read")
-		return e, false, nil
+		return e, false, nil //nolint:nilerr // the checkpoint says what it skipped
 	}
 	e.id, c.id = id, id
 	if t.start.Sub(time.Unix(st.Mtim.Unix())) > racy && t.start.Sub(time.Unix(st.Ctim.Unix())) > racy {
