@@ -4,11 +4,7 @@ package main
 
 import (
 	"context"
-	"crypto/rand"
-	"crypto/sha256"
-	"encoding/base64"
 	"fmt"
-	"regexp"
 	"text/tabwriter"
 	"time"
 
@@ -41,27 +37,22 @@ type tokenCreateCmd struct {
 	Scope  string `enum:"read,write" default:"write" help:"read, or write, which includes it."`
 }
 
-var tenantName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
-
 // Run makes a token.
 func (c *tokenCreateCmd) Run(a *app) error {
-	if !tenantName.MatchString(c.Tenant) {
-		return glovebox.Invalid("tenant", "use at most 64 letters, digits, '.', '_' and '-'", "%q is not a tenant's name", c.Tenant)
+	secret, t, err := glovebox.NewToken(c.Tenant, glovebox.Scope(c.Scope), time.Now())
+	if err != nil {
+		return err
 	}
 	b, err := c.open(a)
 	if err != nil {
 		return err
 	}
 	defer b.close()
-	secret := make([]byte, 32)
-	rand.Read(secret)
-	token := "gbx_" + base64.RawURLEncoding.EncodeToString(secret)
-	t := glovebox.Token{ID: glovebox.NewID(), Tenant: c.Tenant, Scope: glovebox.Scope(c.Scope), Hash: sha256.Sum256([]byte(token)), CreatedAt: time.Now().UTC()}
 	if err := b.store.CreateToken(context.Background(), t); err != nil {
 		return err
 	}
 	fmt.Fprintf(a.stderr, "Token %s of tenant %s, scope %s. It is not shown again.\n", t.ID, t.Tenant, t.Scope)
-	_, err = fmt.Fprintln(a.stdout, token)
+	_, err = fmt.Fprintln(a.stdout, secret)
 	return err
 }
 
