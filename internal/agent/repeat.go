@@ -5,9 +5,11 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/json"
+	"slices"
 
 	"github.com/glovebox-dev/glovebox"
 	"github.com/glovebox-dev/glovebox/internal/memory"
+	"github.com/glovebox-dev/glovebox/internal/tool"
 )
 
 // A call that comes to the same result is noticed after this many times, and
@@ -16,6 +18,9 @@ const (
 	repeatsNoticed = 3
 	repeatsStopped = 6
 )
+
+// waitTool is the name of the tool that waits for a command in the background.
+const waitTool = "shell_output"
 
 // repeats counts calls that come to the same result without progress between
 // them. Progress is a call with a result that was never there before: running
@@ -34,11 +39,19 @@ type repeatKey struct {
 }
 
 // repeatKeyOf returns the key of a call and its result. Input counts as the
-// value that it stands for, however it is written.
+// value that it stands for, however it is written; of the result, what differs
+// each time, such as how long it took, does not count. While a command in the
+// background is waited for, time that passes does.
 func repeatKeyOf(call glovebox.Block, f glovebox.ToolFinished) repeatKey {
+	content := slices.Clone(f.Content)
+	if call.Name != waitTool {
+		for i := range content {
+			content[i].Text = tool.Stable(content[i].Text)
+		}
+	}
 	h := sha256.New()
 	enc := json.NewEncoder(h) // each value ends with a newline
-	for _, v := range []any{call.Name, canonical(call.Input), f.IsError, f.Content} {
+	for _, v := range []any{call.Name, canonical(call.Input), f.IsError, content} {
 		_ = enc.Encode(v) // a hash takes everything
 	}
 	return repeatKey{name: call.Name, hash: binary.BigEndian.Uint64(h.Sum(nil))}
