@@ -1,7 +1,6 @@
 package llm
 
 import (
-	"fmt"
 	"math"
 	"regexp"
 	"strings"
@@ -158,15 +157,6 @@ func Lookup(provider, name string, overrides ...Override) Info {
 		}
 	}
 	return info
-}
-
-// Known returns the names of the models in the table, as "provider:model".
-func Known() []string {
-	names := make([]string, len(models))
-	for i, m := range models {
-		names[i] = fmt.Sprintf("%s:%s", m.Provider, m.Name)
-	}
-	return names
 }
 
 func (o Override) apply(i Info) Info {

@@ -54,11 +54,6 @@ type provider struct {
 	open    func(wire.Config) llm.Model
 }
 
-// Resolve returns the model called name, with what is known about it.
-func Resolve(name string, env Env) (llm.Model, llm.Info, error) {
-	return Options{}.Resolve(name, env)
-}
-
 // Resolve returns the model called name, with what is known about it. The
 // error is a [glovebox.Error] that says what to do.
 func (o Options) Resolve(name string, env Env) (llm.Model, llm.Info, error) {

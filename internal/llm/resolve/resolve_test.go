@@ -85,12 +85,12 @@ func TestResolveErrors(t *testing.T) {
 		{"replay:/etc/passwd", nil, "passwd:1:"},
 		{"replay:x", map[string]string{"GLOVEBOX_REPLAY_PACE": "fast"}, "GLOVEBOX_REPLAY_PACE"},
 	} {
-		_, _, err := Resolve(c.name, envOf(c.vars))
+		_, _, err := Options{}.Resolve(c.name, envOf(c.vars))
 		if glovebox.CodeOf(err) != glovebox.CodeInvalid || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("Resolve(%.40q) = %v, want %q", c.name, err, c.want)
 		}
 	}
-	_, _, err := Resolve("anthropic:claude-opus-5-5", envOf(nil))
+	_, _, err := Options{}.Resolve("anthropic:claude-opus-5-5", envOf(nil))
 	for _, way := range []string{"ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY", "chat:", "CHAT_BASE_URL", "replay:FILE"} {
 		if err == nil || !strings.Contains(err.Error(), way) {
 			t.Errorf("%v does not name %s", err, way)
@@ -150,7 +150,7 @@ func TestReplay(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if _, _, err := Resolve("replay:"+outside, envOf(nil)); err != nil {
+	if _, _, err := (Options{}).Resolve("replay:"+outside, envOf(nil)); err != nil {
 		t.Errorf("without a directory: %v", err)
 	}
 }
