@@ -97,6 +97,7 @@ var appliers = map[EventType]func(*Job, Event) error{
 	EventVerified: on(func(j *Job, v Verified, _ time.Time) {
 		j.Verification, j.Summary, j.HowToRun = v.Proofs, v.Summary, v.HowToRun
 	}),
+	EventControl:  on(func(j *Job, c ControlChanged, _ time.Time) { j.Control = c.Control }),
 	EventArtifact: on(func(j *Job, a ArtifactSaved, _ time.Time) { j.Artifact = &a.Artifact }),
 }
 

@@ -44,6 +44,8 @@ const (
 	EventVerified       EventType = "project.verified" // Verified
 	EventArtifact       EventType = "artifact.saved"   // ArtifactSaved
 	EventTrimmed        EventType = "memory.trimmed"   // Trimmed
+	EventControl        EventType = "control.changed"  // ControlChanged
+	EventScreen         EventType = "screen.captured"  // ScreenCaptured
 )
 
 // Created is the first event of every job.
@@ -103,7 +105,9 @@ type UserMessage struct {
 type SandboxReady struct {
 	ID         string            `json:"id"`
 	Driver     string            `json:"driver"`
-	How        string            `json:"how"` // "created", "found" after a restart, or "rebuilt" from a checkpoint
+	How        string            `json:"how"`                  // "created", "found" after a restart, or "rebuilt" from a checkpoint
+	Start      string            `json:"start,omitempty"`      // of a new one: "cold", "template" or "pool"
+	StartNote  string            `json:"start_note,omitempty"` // why it started cold, where there could be a template
 	Enforced   map[string]string `json:"enforced"`
 	Commit     string            `json:"commit,omitempty"` // what the workspace was rebuilt from
 	DurationMS int64             `json:"duration_ms"`
@@ -246,6 +250,25 @@ type ArtifactSaved struct {
 type Trimmed struct {
 	Through int64 `json:"through"` // results recorded in events up to this number
 	Over    int64 `json:"over"`    // and longer than this many bytes
+}
+
+// ControlChanged says who holds the mouse and the keyboard from here on.
+type ControlChanged struct {
+	Control Control `json:"control"`
+
+	// When they come back to the agent: what the person changed meanwhile.
+	Changes []FileChange `json:"changes,omitempty"` // the first 200
+	Opened  []string     `json:"opened,omitempty"`  // titles of windows that are new, the first 20
+	Closed  []string     `json:"closed,omitempty"`  // titles of windows that are gone, the first 20
+}
+
+// ScreenCaptured is a key frame of the recording: the screen as it was after
+// a step, where it differs from the frame before.
+type ScreenCaptured struct {
+	Step   int64  `json:"step"`
+	Blob   string `json:"blob"`  // a handle of the job's outputs; a JPEG
+	Width  int    `json:"width"` // of the picture, in pixels
+	Height int    `json:"height"`
 }
 
 // NewEvent returns an unnumbered event with data encoded as JSON. It panics

@@ -67,6 +67,7 @@ type Job struct {
 	Artifact     *Artifact       `json:"artifact,omitempty"`
 	Failure      *Failure        `json:"failure,omitempty"` // set exactly when Status is Error
 	Sandbox      *SandboxInfo    `json:"sandbox,omitempty"`
+	Control      Control         `json:"control,omitempty"` // who holds mouse and keyboard
 	Checkpoint   *Checkpoint     `json:"checkpoint,omitempty"`
 	Attempts     int64           `json:"attempts"` // times that a worker claimed it
 	FinishedAt   *time.Time      `json:"finished_at,omitempty"`
@@ -96,13 +97,29 @@ const (
 	PlanDone    PlanStatus = "done"
 )
 
-// Proof is a command that was run to verify the project, and how it ended.
+// Proof is something that was done to verify the project, and how it ended:
+// a command that was run, or a page that was opened.
 type Proof struct {
-	Command    string `json:"command"`
-	ExitCode   int    `json:"exit_code"`
-	Output     string `json:"output"` // the end of it, at most 4 KiB
+	Command    string `json:"command,omitempty"`
+	ExitCode   int    `json:"exit_code"` // 0 means that the proof holds, of a page too
+	Output     string `json:"output"`    // the end of it, at most 4 KiB; of a page: what is wrong with it
 	DurationMS int64  `json:"duration_ms"`
+
+	// A page that was opened in the sandbox's browser.
+	Page       string   `json:"page,omitempty"` // its URL
+	Title      string   `json:"title,omitempty"`
+	Screenshot string   `json:"screenshot,omitempty"` // a handle of the job's outputs; a PNG
+	Console    []string `json:"console,omitempty"`    // errors of the console, the first 20 of at most 500 bytes
 }
+
+// Control says who holds the mouse and the keyboard of a job's machine.
+type Control string
+
+// Who may hold them.
+const (
+	ControlAgent Control = ""     // the agent; people watch
+	ControlUser  Control = "user" // a person; the agent's gui tool waits
+)
 
 // Failure is why a job ended in error, for the person who asked for it.
 type Failure struct {

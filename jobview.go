@@ -28,6 +28,7 @@ type JobView struct {
 	Files         *Files            `json:"files,omitempty"`
 	Metadata      map[string]string `json:"metadata,omitempty"`
 	Sandbox       *SandboxInfo      `json:"sandbox,omitempty"`
+	Control       Control           `json:"control,omitempty" enum:"user" doc:"user while a person holds mouse and keyboard."`
 	Attempts      int64             `json:"attempts" doc:"Times that a worker claimed the job."`
 	Summary       string            `json:"summary,omitempty"`
 	HowToRun      string            `json:"how_to_run,omitempty"`
@@ -71,7 +72,7 @@ func NewJobView(j *Job, queuePosition int64, now time.Time) *JobView {
 		Seq: j.Seq, CreatedAt: j.CreatedAt, FinishedAt: j.FinishedAt, Task: clip(j.Task, MaxViewTask), TaskBytes: int64(len(j.Task)),
 		Model: j.Model, Step: j.Step, Plan: j.Plan, Question: j.Question,
 		Usage:  UsageView{Usage: j.Usage, Tokens: j.Usage.Tokens(), CostUSD: float64(j.Usage.CostMicros) / 1e6},
-		Limits: j.Limits, Egress: j.Egress, Files: j.Files, Metadata: j.Metadata, Sandbox: j.Sandbox, Attempts: j.Attempts,
+		Limits: j.Limits, Egress: j.Egress, Files: j.Files, Metadata: j.Metadata, Sandbox: j.Sandbox, Control: j.Control, Attempts: j.Attempts,
 		Summary: j.Summary, HowToRun: j.HowToRun, Verification: j.Verification, Error: j.Failure,
 		Links: JobLinks{Status: "/status/" + j.ID, Events: base + "/events", Files: base + "/files/", Messages: base + "/messages", Cancel: base + "/cancel", Limits: base + "/limits"},
 	}

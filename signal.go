@@ -3,13 +3,15 @@ package glovebox
 import "time"
 
 // Signal is what a person wants of a job while it runs. Exactly one of Text,
-// Cancel and Limits is set.
+// Cancel, Limits and Control is set.
 type Signal struct {
 	ID     int64     `json:"id"` // set by the store; grows
 	Time   time.Time `json:"time"`
 	Text   string    `json:"text,omitempty"`   // said to the agent; at most MaxSignalText bytes
 	Cancel bool      `json:"cancel,omitempty"` // end the job
 	Limits *Limits   `json:"limits,omitempty"` // the new limits, complete
+
+	Control *Control `json:"control,omitempty"` // take mouse and keyboard, or give them back
 }
 
 // MaxSignalText is the most bytes of text in a [Signal].

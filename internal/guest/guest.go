@@ -40,6 +40,7 @@ type Settings struct {
 	CACerts  []byte            // PEM; certificates that the sandbox trusts beside its own
 	Files    map[string][]byte // small files written as root before anything else starts, by absolute path (package managers' settings)
 	Now      time.Time         // the clock, for guests that were frozen; zero leaves it alone
+	Secret   []byte            // 32 random bytes of this machine alone, from which the secrets of its services are derived; empty leaves them alone
 	Seed     []byte            // mixed into the random pool, for guests that were frozen
 }
 

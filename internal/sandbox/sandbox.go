@@ -49,6 +49,47 @@ type Spec struct {
 	Image  string            // the path or reference of the image, in the driver's terms; empty for its default
 	Limits glovebox.Limits   // MemoryBytes, CPUMillis, Processes, DiskBytes; the others are ignored
 	Labels map[string]string // kept and returned by List; at most 16, of at most 256 bytes
+
+	// Template is the path of a template that a Snapshotter made of the same
+	// image: the machine goes on from there instead of starting cold. Empty
+	// starts cold. One that can't be used is CodeUnavailable, and the caller
+	// starts cold.
+	Template string
+}
+
+// Snapshotter is a Driver that can freeze a machine as a template.
+type Snapshotter interface {
+	Driver
+
+	// Snapshot freezes a running sandbox, writes it to the directory dir,
+	// which must not exist and appears complete or not at all, and ends the
+	// sandbox. Nobody may hold a stream to its guest.
+	Snapshot(ctx context.Context, id ID, dir string) error
+
+	// TemplateKey names what a template depends on beside its image: the
+	// binary, the platform and the features of the processor. Templates made
+	// under another key can't be used.
+	TemplateKey() (string, error)
+}
+
+// Adopter is a Driver whose running sandboxes can be given to another owner.
+type Adopter interface {
+	Driver
+
+	// Adopt gives the running sandbox from the id, the labels and the limits
+	// of s, as if s had been created. Afterwards there is no sandbox from; on
+	// error nothing has changed. Limits that can't be changed any more:
+	// CodeConflict, and the caller creates one instead. It survives a crash
+	// at any point: List shows the sandbox under one id or the other.
+	Adopt(ctx context.Context, from ID, s Spec) error
+}
+
+// Pauser is a Driver that can stop a sandbox's processors and let them go on.
+// A paused sandbox keeps its memory unless the driver can put that away, too.
+// Dial thaws it first.
+type Pauser interface {
+	Driver
+	Pause(ctx context.Context, id ID) error // a paused one: no error
 }
 
 // State is whether a sandbox still runs.
@@ -57,6 +98,7 @@ type State string
 // The states.
 const (
 	Running State = "running"
+	Paused  State = "paused"
 	Ended   State = "ended"
 )
 
@@ -67,5 +109,7 @@ type Info struct {
 	Cause     string // why it ended, where known, e.g. "killed: out of memory"
 	Labels    map[string]string
 	CreatedAt time.Time
+	Start     string            // how it came up: "cold", "template" or "pool"
+	StartNote string            // why it started cold, where there could have been a template
 	Enforced  map[string]string // field of Limits -> what enforces it; fields that nothing enforces are absent
 }

@@ -46,18 +46,20 @@ func (s *Store) SendSignal(ctx context.Context, tenant, id string, sig glovebox.
 
 func checkSignal(sig glovebox.Signal) error {
 	set := 0
-	for _, is := range []bool{sig.Text != "", sig.Cancel, sig.Limits != nil} {
+	for _, is := range []bool{sig.Text != "", sig.Cancel, sig.Limits != nil, sig.Control != nil} {
 		if is {
 			set++
 		}
 	}
 	switch {
 	case set != 1:
-		return glovebox.Invalid("signal", "send one text, a cancel or new limits", "exactly one of them must be set, not %d", set)
+		return glovebox.Invalid("signal", "send one text, a cancel, new limits or who holds control", "exactly one of them must be set, not %d", set)
 	case len(sig.Text) > glovebox.MaxSignalText:
 		return tooLarge("the message", len(sig.Text), glovebox.MaxSignalText)
 	case !utf8.ValidString(sig.Text):
 		return glovebox.Invalid("text", "send it as UTF-8", "the message is not valid UTF-8")
+	case sig.Control != nil && *sig.Control != glovebox.ControlAgent && *sig.Control != glovebox.ControlUser:
+		return glovebox.Invalid("control", `it is "user" or ""`, "%.40q can't hold mouse and keyboard", *sig.Control)
 	case sig.Limits != nil:
 		return sig.Limits.Validate()
 	}
