@@ -48,7 +48,7 @@ var appliers = map[EventType]func(*Job, Event) error{
 	}),
 	EventPhase: on(func(j *Job, p PhaseChanged, at time.Time) { j.enter(p.Phase, at) }),
 	EventFinished: on(func(j *Job, f Finished, at time.Time) {
-		j.Status, j.Failure, j.FinishedAt, j.Question = f.Status, f.Failure, &at, ""
+		j.Status, j.Failure, j.FinishedAt, j.Question, j.Control = f.Status, f.Failure, &at, "", ControlAgent
 		if f.Summary != "" {
 			j.Summary = f.Summary
 		}

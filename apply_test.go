@@ -132,3 +132,20 @@ func TestApplyDoesNotShareWhatItKeeps(t *testing.T) {
 		t.Errorf("a copy's event changed the original: %v, %v", first.Checkpoint, copied.Checkpoint)
 	}
 }
+
+func TestApplyTellsWhoHoldsControl(t *testing.T) {
+	t.Parallel()
+	events := history(
+		created(),
+		event(glovebox.EventControl, glovebox.ControlChanged{Control: glovebox.ControlUser, Commit: "c"}),
+		event(glovebox.EventSandboxLost, glovebox.SandboxLost{ID: "s"}),
+		event(glovebox.EventControl, glovebox.ControlChanged{}),
+		event(glovebox.EventControl, glovebox.ControlChanged{Control: glovebox.ControlUser}),
+		event(glovebox.EventFinished, glovebox.Finished{Status: glovebox.StatusComplete}),
+	)
+	for n, want := range map[int]glovebox.Control{1: "", 2: glovebox.ControlUser, 3: glovebox.ControlUser, 4: "", 5: glovebox.ControlUser, 6: ""} {
+		if j := apply(t, events[:n]); j.Control != want {
+			t.Errorf("after %d events control is with %q", n, j.Control)
+		}
+	}
+}

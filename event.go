@@ -256,10 +256,22 @@ type Trimmed struct {
 type ControlChanged struct {
 	Control Control `json:"control"`
 
+	// When a person takes them: what the machine was like then, where that
+	// could be found out.
+	Sandbox string      `json:"sandbox,omitempty"` // its id
+	Commit  string      `json:"commit,omitempty"`  // of the workspace
+	Windows []WindowRef `json:"windows,omitempty"` // the first 50
+
 	// When they come back to the agent: what the person changed meanwhile.
 	Changes []FileChange `json:"changes,omitempty"` // the first 200
 	Opened  []string     `json:"opened,omitempty"`  // titles of windows that are new, the first 20
 	Closed  []string     `json:"closed,omitempty"`  // titles of windows that are gone, the first 20
+}
+
+// WindowRef names a window of the desktop.
+type WindowRef struct {
+	ID    uint32 `json:"id"`    // of X; means nothing in another machine
+	Title string `json:"title"` // at most 200 bytes
 }
 
 // ScreenCaptured is a key frame of the recording: the screen as it was after

@@ -2,8 +2,8 @@ package glovebox
 
 import "time"
 
-// Signal is what a person wants of a job while it runs. Exactly one of Text,
-// Cancel, Limits and Control is set.
+// Signal is what a person wants of a job while it runs, or what Glovebox has
+// to tell it. Exactly one of Text, Cancel, Limits, Control and Notice is set.
 type Signal struct {
 	ID     int64     `json:"id"` // set by the store; grows
 	Time   time.Time `json:"time"`
@@ -12,6 +12,7 @@ type Signal struct {
 	Limits *Limits   `json:"limits,omitempty"` // the new limits, complete
 
 	Control *Control `json:"control,omitempty"` // take mouse and keyboard, or give them back
+	Notice  string   `json:"notice,omitempty"`  // told to the agent as a Notice: "a person opened a terminal"; at most MaxSignalText bytes
 }
 
 // MaxSignalText is the most bytes of text in a [Signal].

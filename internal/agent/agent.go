@@ -21,7 +21,8 @@
 // A running call of the model is then stopped and made again with the text,
 // what it cost is recorded; a tool that can leave its command in the
 // background (Yields) does so; any other tool ends first. New limits count
-// from the moment they are read.
+// from the moment they are read. When a person takes mouse and keyboard, tools
+// that use them wait, and so does finish; all else goes on.
 package agent
 
 import (
@@ -88,6 +89,16 @@ type Options struct {
 
 	// Prove runs one proof in the workspace. Nil: with bash, in the guest.
 	Prove func(ctx context.Context, g *guest.Client, command string) (glovebox.Proof, error)
+
+	// Handover finds out what a ControlChanged event says about the machine
+	// when mouse and keyboard change hands. since is the event with which the
+	// person took them, when they come back. It is called while an action may
+	// run, and bounds its own time. Nil: the event says only who holds them.
+	Handover func(ctx context.Context, to glovebox.Control, since *glovebox.ControlChanged) glovebox.ControlChanged
+
+	// StepDone is told when all calls of answer number step have results. It
+	// must not block. It may be nil.
+	StepDone func(step int64)
 
 	Jitter func() float64 // from [0,1), for the wait before a retry; nil: random
 	Log    *slog.Logger   // names the job already; nil: none

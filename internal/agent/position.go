@@ -39,7 +39,8 @@ type position struct {
 	unseen   int                   // texts of the user that no answer took into account
 	inFlight int                   // texts that the newest request holds for the first time
 	repeats  repeats
-	unsaved  bool // a tool was run since the newest checkpoint
+	taken    *glovebox.ControlChanged // the event with which a person took mouse and keyboard; nil when the agent holds them
+	unsaved  bool                     // a tool was run since the newest checkpoint
 }
 
 // pendingCall is a call without a result.
@@ -123,8 +124,14 @@ var readers = map[glovebox.EventType]func(*position, glovebox.Event) error{
 		}
 	}),
 	glovebox.EventTrimmed:    reads(func(p *position, _ glovebox.Trimmed) { p.trimmed = p.tooLong }),
-	glovebox.EventCheckpoint: reads(func(p *position, _ glovebox.CheckpointSaved) { p.unsaved = false }),
+	glovebox.EventCheckpoint: reads(func(p *position, _ glovebox.CheckpointSaved) { p.unsaved = p.acting() }),
+	glovebox.EventControl: reads(func(p *position, c glovebox.ControlChanged) {
+		if p.taken = nil; c.Control == glovebox.ControlUser {
+			p.taken = &c
+		}
+	}),
 	glovebox.EventResumed: reads(func(p *position, _ glovebox.Resumed) {
+		p.taken = nil
 		p.tries, p.waitedMS, p.tooLong, p.trimmed, p.gaveUp = 0, 0, 0, 0, nil
 	}),
 }
@@ -146,6 +153,17 @@ func (p *position) call(id string) *pendingCall {
 		}
 	}
 	return nil
+}
+
+// acting reports whether a call that began has no result: what it changes may
+// not be in a checkpoint that is made now.
+func (p *position) acting() bool {
+	for _, c := range p.calls {
+		if c.started {
+			return true
+		}
+	}
+	return false
 }
 
 func (p *position) onRequested(r glovebox.ModelRequested) {

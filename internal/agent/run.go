@@ -32,6 +32,9 @@ type run struct {
 	at     position
 	memory *memory.Builder
 
+	gate *gate // for the tools
+	held bool  // it was said that finish waits for a person
+
 	dirty        bool // the workspace may have changed since the last checkpoint
 	unsavedSteps int  // checkpoints in a row that failed
 }
@@ -77,6 +80,7 @@ func newRun(ctx context.Context, o Options) (*run, error) {
 		return nil, glovebox.Errorf(glovebox.CodeInternal, "job %s has no events", o.Job.ID)
 	}
 	r.dirty = r.at.unsaved
+	r.gate = newGate(r.at.holder())
 	return r, nil
 }
 

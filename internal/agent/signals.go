@@ -19,23 +19,35 @@ func (r *run) takeSignals(ctx context.Context) (said bool, err error) {
 	var events []glovebox.Event
 	var consume []int64
 	cancelled := false
+	taken := r.at.taken
 	for _, s := range signals {
 		if s.Cancel {
 			cancelled = true
 			break
 		}
-		if s.Limits != nil {
+		switch {
+		case s.Limits != nil:
 			events = append(events, event(glovebox.EventLimitsRaised, glovebox.LimitsRaised{Limits: *s.Limits}))
-		} else {
+		case s.Notice != "":
+			events = append(events, event(glovebox.EventNotice, glovebox.Notice{Text: s.Notice}))
+		case s.Control != nil && (*s.Control == glovebox.ControlUser) == (taken != nil): // it is so already
+		case s.Control != nil:
+			c := r.handover(ctx, *s.Control, taken)
+			if taken = nil; c.Control == glovebox.ControlUser {
+				taken = &c
+			}
+			events = append(events, event(glovebox.EventControl, c))
+		default:
 			events = append(events, event(glovebox.EventUserMessage, glovebox.UserMessage{Text: s.Text}))
 			said = true
 		}
 		consume = append(consume, s.ID)
 	}
-	if len(events) > 0 {
+	if len(consume) > 0 {
 		if err := r.append(ctx, events, consume...); err != nil {
 			return said, err
 		}
+		r.gate.set(r.at.holder())
 	}
 	if cancelled {
 		end := &ended{Outcome{Status: glovebox.StatusCancelled}}
@@ -132,9 +144,10 @@ func (r *run) timeLeft() time.Duration {
 	return max(0, time.Duration(s)*time.Second-r.job.WorkedFor(time.Now()))
 }
 
-// pause waits, obeying signals. It ends early when the user says something
-// and early is set.
+// pause waits, obeying signals. With early it ends when the user says
+// something, or mouse and keyboard change hands.
 func (r *run) pause(ctx context.Context, d time.Duration, early bool) error {
+	holder := r.at.holder()
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	wake := r.SignalWake
@@ -152,7 +165,7 @@ func (r *run) pause(ctx context.Context, d time.Duration, early bool) error {
 				continue
 			}
 			said, err := r.takeSignals(ctx)
-			if err != nil || said && early {
+			if err != nil || early && (said || holder != r.at.holder()) {
 				return err
 			}
 		}

@@ -23,6 +23,9 @@ func (r *run) call(ctx context.Context, c pendingCall) error {
 	if c.question != nil {
 		return r.await(ctx, c)
 	}
+	if c.Name == finishTool && !c.started && r.at.holder() == glovebox.ControlUser {
+		return r.hold(ctx)
+	}
 	if c.started { // by a Run that died (L4)
 		return r.finish(ctx, c, unknown(c, memory.UnknownOutcome, 0))
 	}
@@ -69,7 +72,7 @@ func (r *run) act(ctx context.Context, g *guest.Client, c pendingCall) error {
 	}
 	t := r.tools[c.Name]
 	env := &tool.Env{
-		Guest: g, CallID: c.CallID, Job: r.job, Save: r.Host.Save, Load: r.Load,
+		Guest: g, CallID: c.CallID, Job: r.job, Save: r.Host.Save, Load: r.Load, Control: r.gate.get,
 		Output: func(text string) {
 			r.Live(event(glovebox.EventToolOutput, glovebox.ToolOutput{CallID: c.CallID, Text: text}))
 		},
@@ -153,7 +156,13 @@ func (r *run) finish(ctx context.Context, c pendingCall, f glovebox.ToolFinished
 			"You have called %s %d times with the same input and got the same result, with nothing new in between. Repeating it will not change it. Find out why, and take another way; after %d more times the job is stopped.",
 			bounded(c.Name, 100), repeatsNoticed, repeatsStopped-repeatsNoticed)}))
 	}
-	return r.append(ctx, append(events, after...))
+	if err := r.append(ctx, append(events, after...)); err != nil {
+		return err
+	}
+	if len(r.at.calls) == 0 && r.StepDone != nil {
+		r.StepDone(r.job.Step)
+	}
+	return nil
 }
 
 // guest returns a connection to the sandbox, rebuilt if need be.
@@ -199,7 +208,7 @@ const checkpointTries = 3
 
 // checkpoint copies the workspace off the sandbox, if a tool may have changed it.
 func (r *run) checkpoint(ctx context.Context) error {
-	if !r.dirty {
+	if !r.dirty && r.at.holder() == glovebox.ControlAgent { // a person changes files unseen
 		return nil
 	}
 	var failed error

@@ -118,6 +118,9 @@ var appliers = map[glovebox.EventType]func(*Builder, glovebox.Event) error{
 	glovebox.EventNotice: on(func(b *Builder, n glovebox.Notice, _ int64) {
 		b.note(noticeText(n.Text))
 	}),
+	glovebox.EventControl: on(func(b *Builder, c glovebox.ControlChanged, _ int64) {
+		b.note(controlText(c))
+	}),
 	glovebox.EventSandboxReady: on(func(b *Builder, r glovebox.SandboxReady, _ int64) {
 		if r.How == "rebuilt" {
 			b.note(rebuiltText(r))

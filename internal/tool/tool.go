@@ -47,6 +47,12 @@ type Env struct {
 	// its whole size. It returns CodeNotFound for a handle that Save of this
 	// job did not return. It may be nil: then nothing can be read again.
 	Load func(ctx context.Context, handle string, offset, limit int64) (data []byte, size int64, err error)
+
+	// Control says who holds the mouse and the keyboard, and returns a channel
+	// that is closed when that changes. While a person holds them, a tool that
+	// uses them waits: it finishes what can't be left half done (a button that
+	// is down), and begins nothing. It may be nil: then the agent holds them.
+	Control func() (holder glovebox.Control, changed <-chan struct{})
 }
 
 // ErrYield is the cause with which a call's context is cancelled when someone

@@ -115,7 +115,7 @@ func (s *Store) Release(ctx context.Context, l store.Lease, reason string) error
 			if r.job.Status.Terminal() {
 				break
 			}
-			if err := t.append(r, signalEvents(t.now, sig)...); err != nil {
+			if err := t.append(r, signalEvents(r.job, t.now, sig)...); err != nil {
 				return err
 			}
 		}

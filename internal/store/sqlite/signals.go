@@ -30,7 +30,7 @@ func (s *Store) SendSignal(ctx context.Context, tenant, id string, sig glovebox.
 		}
 		switch r.job.Status {
 		case glovebox.StatusPending:
-			return t.append(r, signalEvents(t.now, sig)...)
+			return t.append(r, signalEvents(r.job, t.now, sig)...)
 		case glovebox.StatusRunning:
 			return t.leave(r, sig)
 		}
@@ -46,17 +46,17 @@ func (s *Store) SendSignal(ctx context.Context, tenant, id string, sig glovebox.
 
 func checkSignal(sig glovebox.Signal) error {
 	set := 0
-	for _, is := range []bool{sig.Text != "", sig.Cancel, sig.Limits != nil, sig.Control != nil} {
+	for _, is := range []bool{sig.Text != "", sig.Cancel, sig.Limits != nil, sig.Control != nil, sig.Notice != ""} {
 		if is {
 			set++
 		}
 	}
 	switch {
 	case set != 1:
-		return glovebox.Invalid("signal", "send one text, a cancel, new limits or who holds control", "exactly one of them must be set, not %d", set)
-	case len(sig.Text) > glovebox.MaxSignalText:
-		return tooLarge("the message", len(sig.Text), glovebox.MaxSignalText)
-	case !utf8.ValidString(sig.Text):
+		return glovebox.Invalid("signal", "send one text, a cancel, new limits, who holds control or a notice", "exactly one of them must be set, not %d", set)
+	case len(sig.Text)+len(sig.Notice) > glovebox.MaxSignalText: // one of them is empty
+		return tooLarge("the message", len(sig.Text)+len(sig.Notice), glovebox.MaxSignalText)
+	case !utf8.ValidString(sig.Text) || !utf8.ValidString(sig.Notice):
 		return glovebox.Invalid("text", "send it as UTF-8", "the message is not valid UTF-8")
 	case sig.Control != nil && *sig.Control != glovebox.ControlAgent && *sig.Control != glovebox.ControlUser:
 		return glovebox.Invalid("control", `it is "user" or ""`, "%.40q can't hold mouse and keyboard", *sig.Control)
@@ -177,12 +177,18 @@ func (t *txn) finish(r *row) error {
 }
 
 // signalEvents returns what a signal leads to where no worker holds the job.
-func signalEvents(now time.Time, sig glovebox.Signal) []glovebox.Event {
+func signalEvents(j *glovebox.Job, now time.Time, sig glovebox.Signal) []glovebox.Event {
 	switch {
 	case sig.Cancel:
 		return []glovebox.Event{glovebox.NewEvent(now, glovebox.EventFinished, glovebox.Finished{Status: glovebox.StatusCancelled})}
 	case sig.Limits != nil:
 		return []glovebox.Event{glovebox.NewEvent(now, glovebox.EventLimitsRaised, glovebox.LimitsRaised{Limits: *sig.Limits})}
+	case sig.Control != nil && *sig.Control == j.Control:
+		return nil // it is so already
+	case sig.Control != nil:
+		return []glovebox.Event{glovebox.NewEvent(now, glovebox.EventControl, glovebox.ControlChanged{Control: *sig.Control})}
+	case sig.Notice != "":
+		return []glovebox.Event{glovebox.NewEvent(now, glovebox.EventNotice, glovebox.Notice{Text: sig.Notice})}
 	}
 	return []glovebox.Event{glovebox.NewEvent(now, glovebox.EventUserMessage, glovebox.UserMessage{Text: sig.Text})}
 }

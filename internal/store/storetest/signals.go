@@ -40,9 +40,21 @@ func testSignalPending(t *testing.T, h Harness) {
 	if j := f.wantStatus(id, glovebox.StatusPending); j.Limits.Steps != 5 {
 		t.Errorf("limits are %v", j.Limits)
 	}
+	user, agent := glovebox.ControlUser, glovebox.ControlAgent
+	f.send(id, glovebox.Signal{Control: &agent}) // which holds it
+	for range 2 {
+		f.send(id, glovebox.Signal{Control: &user})
+	}
+	if j := f.wantStatus(id, glovebox.StatusPending); j.Control != user {
+		t.Errorf("control is with %q", j.Control)
+	}
+	f.send(id, glovebox.Signal{Notice: "a person opened a terminal"})
 	f.send(id, glovebox.Signal{Cancel: true})
-	f.wantStatus(id, glovebox.StatusCancelled)
-	want := []glovebox.EventType{glovebox.EventCreated, glovebox.EventUserMessage, glovebox.EventLimitsRaised, glovebox.EventFinished}
+	if j := f.wantStatus(id, glovebox.StatusCancelled); j.Control != agent {
+		t.Errorf("of a job that ended, control is with %q", j.Control)
+	}
+	want := []glovebox.EventType{glovebox.EventCreated, glovebox.EventUserMessage, glovebox.EventLimitsRaised,
+		glovebox.EventControl, glovebox.EventNotice, glovebox.EventFinished}
 	if got := types(f.checkLog(id)); !slices.Equal(got, want) {
 		t.Errorf("events are %v", got)
 	}
@@ -116,6 +128,10 @@ func testSignalRefused(t *testing.T, h Harness) {
 		"long":       {glovebox.Signal{Text: strings.Repeat("x", glovebox.MaxSignalText+1)}, glovebox.CodeTooLarge},
 		"not UTF-8":  {glovebox.Signal{Text: "\xff"}, glovebox.CodeInvalid},
 		"bad limits": {glovebox.Signal{Limits: &limits}, glovebox.CodeInvalid},
+		"nobody":     {glovebox.Signal{Control: new(glovebox.Control("root"))}, glovebox.CodeInvalid},
+		"two words":  {glovebox.Signal{Notice: "x", Text: "y"}, glovebox.CodeInvalid},
+		"long told":  {glovebox.Signal{Notice: strings.Repeat("x", glovebox.MaxSignalText+1)}, glovebox.CodeTooLarge},
+		"odd told":   {glovebox.Signal{Notice: "\xff"}, glovebox.CodeInvalid},
 	} {
 		if err := f.SendSignal(f.ctx(), "", id, c.s); glovebox.CodeOf(err) != c.code {
 			t.Errorf("%s: %v", name, err)
@@ -133,12 +149,15 @@ func testSignalAtRelease(t *testing.T, h Harness) {
 	id := f.create("t", "x")
 	l := f.claim("w")
 	f.send(id, glovebox.Signal{Text: "hello"})
+	for range 2 {
+		f.send(id, glovebox.Signal{Control: new(glovebox.ControlUser)})
+	}
 	f.send(id, glovebox.Signal{Cancel: true})
 	if err := f.Release(f.ctx(), l, "bye"); err != nil {
 		t.Fatal(err)
 	}
 	f.wantStatus(id, glovebox.StatusCancelled)
-	want := []glovebox.EventType{glovebox.EventCreated, glovebox.EventClaimed, glovebox.EventReleased, glovebox.EventUserMessage, glovebox.EventFinished}
+	want := []glovebox.EventType{glovebox.EventCreated, glovebox.EventClaimed, glovebox.EventReleased, glovebox.EventUserMessage, glovebox.EventControl, glovebox.EventFinished}
 	if got := types(f.checkLog(id)); !slices.Equal(got, want) {
 		t.Errorf("events are %v", got)
 	}
