@@ -1,10 +1,13 @@
 package gvisor
 
 import (
+	"encoding/binary"
 	"fmt"
 	"os"
 	"runtime/metrics"
+	"sync/atomic"
 	"time"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -12,8 +15,8 @@ import (
 // bootEnv carries what the driver tells the sentry's process before gVisor's
 // own code runs in it: "gate,cause,limit". gate is the descriptor of a pipe
 // from which one byte is read first; cause that of a file for the reason why
-// the process ended itself; limit the bytes of memory above which it does,
-// 0 for none.
+// the process ended itself; limit that of a file with the bytes of memory
+// above which it does, 0 for none.
 const bootEnv = "GLOVEBOX_BOOT"
 
 // exitMemory is the exit status of a sentry that went over its memory limit:
@@ -29,8 +32,7 @@ var bootCause *os.File //nolint:unused // nobody has to read it
 
 // enterBoot prepares a process to be a sandbox's sentry.
 func enterBoot() {
-	var gate, cause int
-	var limit uint64
+	var gate, cause, limit int
 	if _, err := fmt.Sscanf(os.Getenv(bootEnv), "%d,%d,%d", &gate, &cause, &limit); err != nil {
 		fatalBoot("its environment is malformed", err)
 	}
@@ -56,7 +58,7 @@ func enterBoot() {
 	if limit == 0 {
 		return
 	}
-	w, err := newMemoryWatch(limit, c)
+	w, err := newMemoryWatch(os.NewFile(uintptr(limit), limitFile), c)
 	if err != nil {
 		fatalBoot("memory can't be watched", err)
 	}
@@ -77,7 +79,7 @@ func fatalBoot(msg string, err error) {
 // looks again depends on how much is left, so that even what touches memory
 // as fast as it can is caught close to the limit.
 type memoryWatch struct {
-	limit uint64
+	limit *atomic.Uint64 // in a file that is mapped: who adopts the sandbox may change it
 	cause *os.File
 	dev   uint64 // the device number of all memfds
 	heap  []metrics.Sample
@@ -91,7 +93,11 @@ const (
 	watchMax     = 250 * time.Millisecond
 )
 
-func newMemoryWatch(limit uint64, cause *os.File) (*memoryWatch, error) {
+func newMemoryWatch(file, cause *os.File) (*memoryWatch, error) {
+	limit, err := mapLimit(file)
+	if err != nil {
+		return nil, err
+	}
 	fd, err := unix.MemfdCreate("glovebox-probe", unix.MFD_CLOEXEC)
 	if err != nil {
 		return nil, err
@@ -106,14 +112,36 @@ func newMemoryWatch(limit uint64, cause *os.File) (*memoryWatch, error) {
 	}}, nil
 }
 
+// mapLimit maps the file that writeLimit wrote: a number in memory, which the
+// sentry may read under seccomp and its owner may change.
+func mapLimit(f *os.File) (*atomic.Uint64, error) {
+	defer f.Close()
+	m, err := unix.Mmap(int(f.Fd()), 0, 8, unix.PROT_READ, unix.MAP_SHARED)
+	if err != nil {
+		return nil, fmt.Errorf("map the limit: %w", err)
+	}
+	return (*atomic.Uint64)(unsafe.Pointer(&m[0])), nil
+}
+
+// writeLimit writes the file that mapLimit maps, in place.
+func writeLimit(path string, bytes uint64) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE, 0o600)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	_, err = f.WriteAt(binary.NativeEndian.AppendUint64(nil, bytes), 0)
+	return err
+}
+
 func (w *memoryWatch) run() {
 	for {
-		used := w.used()
-		if used > w.limit {
-			fmt.Fprintf(w.cause, causeMemory, w.limit>>20)
+		used, limit := w.used(), w.limit.Load()
+		if used > limit {
+			fmt.Fprintf(w.cause, causeMemory, limit>>20)
 			os.Exit(exitMemory)
 		}
-		time.Sleep(watchPause(w.limit - used)) //nolint:forbidigo // how much is used has to be looked up
+		time.Sleep(watchPause(limit - used)) //nolint:forbidigo // how much is used has to be looked up
 	}
 }
 

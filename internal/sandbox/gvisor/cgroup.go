@@ -64,7 +64,8 @@ func memoryFiles(version int, bytes int64) [][2]string {
 		// With oom.group the kernel ends the whole sandbox, not one process of it.
 		return [][2]string{{"memory.max", n}, {"memory.swap.max?", "0"}, {"memory.oom.group?", "1"}}
 	}
-	return [][2]string{{"memory.limit_in_bytes", n}, {"memory.memsw.limit_in_bytes?", n}}
+	// The second must not be below the first: raised, it comes first.
+	return [][2]string{{"memory.memsw.limit_in_bytes?", n}, {"memory.limit_in_bytes", n}, {"memory.memsw.limit_in_bytes?", n}}
 }
 
 func cpuFiles(version int, millis int64) [][2]string {
@@ -81,6 +82,11 @@ func (g group) make() error {
 	if err := os.Mkdir(g.dir, 0o755); err != nil {
 		return fmt.Errorf("make cgroup: %w", err)
 	}
+	return g.set()
+}
+
+// set sets its limits.
+func (g group) set() error {
 	for _, f := range g.files {
 		name, optional := strings.CutSuffix(f[0], "?")
 		if err := os.WriteFile(filepath.Join(g.dir, name), []byte(f[1]), 0); err != nil && !optional {

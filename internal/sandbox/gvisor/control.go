@@ -25,6 +25,7 @@ type controller struct {
 
 // connect connects to the sentry of the sandbox in dir. All its calls fail
 // when ctx ends.
+// gVisor knows the sandbox as id.
 func connect(ctx context.Context, id sandbox.ID, dir string) (*controller, error) {
 	// The path may be longer than a socket address can be; through an open
 	// descriptor it is not.
@@ -46,12 +47,20 @@ func (c *controller) close() {
 	c.conn.Close()
 }
 
-// start gives the sandbox its loopback and starts its first process.
-func (c *controller) start() error {
+// loopback is all of a network that a sandbox has.
+func (c *controller) loopback() error {
 	if err := c.conn.Call(boot.ContMgrSetNetworkArgs, &boot.CreateLinksAndRoutesArgs{
 		LoopbackLinks: []boot.LoopbackLink{boot.DefaultLoopbackLink},
 	}, nil); err != nil {
 		return fmt.Errorf("set up the loopback: %w", err)
+	}
+	return nil
+}
+
+// start gives the sandbox its loopback and starts its first process.
+func (c *controller) start() error {
+	if err := c.loopback(); err != nil {
+		return err
 	}
 	id := string(c.id)
 	if err := c.conn.Call(boot.ContMgrRootContainerStart, &id, nil); err != nil {
@@ -60,9 +69,23 @@ func (c *controller) start() error {
 	return nil
 }
 
+// restore makes the sandbox go on as it was when t was frozen. Pages that are
+// touched before they are loaded are loaded then.
+func (c *controller) restore(t *template) error {
+	if err := c.loopback(); err != nil {
+		return err
+	}
+	if err := c.conn.Call(boot.ContMgrRestore, &boot.RestoreOpts{
+		FilePayload: urpc.FilePayload{Files: t.files}, HavePagesFile: true, Background: true,
+	}, nil); err != nil {
+		return fmt.Errorf("restore the machine: %w", err)
+	}
+	return nil
+}
+
 // execConnect starts "guest connect" inside with stdin as its standard input
-// and no other file.
-func (c *controller) execConnect(stdin *os.File) error {
+// and no other file, and returns its process.
+func (c *controller) execConnect(stdin *os.File) (pid int32, err error) {
 	args := control.ExecArgs{
 		Filename:         GuestDir + "/glovebox",
 		Argv:             []string{GuestDir + "/glovebox", "guest", "connect"},
@@ -71,9 +94,8 @@ func (c *controller) execConnect(stdin *os.File) error {
 		ContainerID:      string(c.id),
 		FilePayload:      control.NewFilePayload(map[int]*os.File{0: stdin}, nil),
 	}
-	var pid int32
 	if err := c.conn.Call(boot.ContMgrExecuteAsync, &args, &pid); err != nil {
-		return fmt.Errorf("start the connector: %w", err)
+		return 0, fmt.Errorf("start the connector: %w", err)
 	}
-	return nil
+	return pid, nil
 }

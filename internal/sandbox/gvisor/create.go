@@ -18,6 +18,10 @@ import (
 // than a loaded machine needs, since nothing in it waits for the sandbox.
 const createTimeout = time.Minute
 
+// restoreTimeout bounds a Create from a template, which takes a tenth of a
+// second: who waits longer is better off with a cold start.
+const restoreTimeout = 5 * time.Second
+
 // Bounds of what a Spec may carry.
 const (
 	maxLabels     = 16
@@ -35,6 +39,19 @@ func (d *Driver) Create(ctx context.Context, s sandbox.Spec) (err error) {
 	if err != nil {
 		return err
 	}
+	var t *template
+	start := "cold"
+	if s.Template != "" {
+		start = "template"
+		if t, err = d.openTemplate(s.Template, s.Image, s.Limits); err != nil {
+			return createError(err)
+		}
+		defer t.close()
+	}
+	if t != nil {
+		ctx, cancel = context.WithTimeout(ctx, restoreTimeout)
+		defer cancel()
+	}
 	dir := d.dir(s.ID)
 	if err := os.Mkdir(dir, 0o700); errors.Is(err, fs.ErrExist) {
 		return glovebox.Errorf(glovebox.CodeConflict, "sandbox %s exists", s.ID)
@@ -48,8 +65,8 @@ func (d *Driver) Create(ctx context.Context, s sandbox.Spec) (err error) {
 	}
 	defer hold()
 
-	r := &record{ID: s.ID, CreatedAt: time.Now().UTC(), Labels: s.Labels, Limits: s.Limits, Image: s.Image}
-	if err := d.build(ctx, s, r, guest); err != nil {
+	r := &record{ID: s.ID, CreatedAt: time.Now().UTC(), Labels: s.Labels, Limits: s.Limits, Image: s.Image, Start: start}
+	if err := d.build(ctx, s, r, guest, t); err != nil {
 		// Not with ctx, which may be what ended it.
 		if rm := d.remove(s.ID, dir); rm != nil {
 			err = errors.Join(err, rm)
@@ -99,7 +116,7 @@ func (d *Driver) check(s *sandbox.Spec) error {
 
 // build makes the sandbox in its directory, which it holds. What it leaves
 // on an error, remove removes: every step is written down before it is taken.
-func (d *Driver) build(ctx context.Context, s sandbox.Spec, r *record, guest string) error {
+func (d *Driver) build(ctx context.Context, s sandbox.Spec, r *record, guest string, t *template) error {
 	dir := d.dir(s.ID)
 	p := d.limits.plan(s.ID, s.Limits)
 	r.Enforced = p.enforced
@@ -120,11 +137,11 @@ func (d *Driver) build(ctx context.Context, s sandbox.Spec, r *record, guest str
 		return err
 	}
 	defer st.close()
-	done := make(chan struct{})
+	c := &child{id: s.ID, done: make(chan struct{})}
 	d.mu.Lock()
-	d.children[s.ID] = done
+	d.children[s.ID] = c
 	d.mu.Unlock()
-	go d.reap(s.ID, st, done)
+	go d.reap(c, st)
 
 	if r.Process, err = local.ProcessOf(st.cmd.Process.Pid); err != nil {
 		st.first.Close()
@@ -142,11 +159,16 @@ func (d *Driver) build(ctx context.Context, s sandbox.Spec, r *record, guest str
 		if _, err := st.gate.Write([]byte{1}); err != nil {
 			return err
 		}
-		return d.boot(ctx, s, r, st)
+		return d.boot(ctx, r, st, t)
 	}()
 	if err != nil {
 		st.first.Close()
 		return err
+	}
+	if t != nil {
+		// The guest closed what it was started with before it was frozen.
+		st.first.Close()
+		return nil
 	}
 	d.mu.Lock()
 	d.first[s.ID] = st.first
@@ -154,18 +176,24 @@ func (d *Driver) build(ctx context.Context, s sandbox.Spec, r *record, guest str
 	return nil
 }
 
-// boot waits for the sentry and starts the guest.
-func (d *Driver) boot(ctx context.Context, s sandbox.Spec, r *record, st *sentry) error {
-	dir := d.dir(s.ID)
+// boot waits for the sentry and starts the guest, or lets it go on as it was
+// when t was frozen.
+func (d *Driver) boot(ctx context.Context, r *record, st *sentry, t *template) error {
+	dir := d.dir(r.ID)
 	if err := st.awaitReady(ctx, dir); err != nil {
 		return err
 	}
-	c, err := connect(ctx, s.ID, dir)
+	c, err := connect(ctx, r.ID, dir)
 	if err != nil {
 		return err
 	}
 	defer c.close()
-	if err := c.start(); err != nil {
+	if t != nil {
+		err = c.restore(t)
+	} else {
+		err = c.start()
+	}
+	if err != nil {
 		return err
 	}
 	if err := ctx.Err(); err != nil {
@@ -176,20 +204,24 @@ func (d *Driver) boot(ctx context.Context, s sandbox.Spec, r *record, st *sentry
 }
 
 // reap waits for the end of a sandbox's process and writes down how it came.
-func (d *Driver) reap(id sandbox.ID, st *sentry, done chan struct{}) {
+func (d *Driver) reap(c *child, st *sentry) {
 	how := "the guest ended"
 	if err := st.cmd.Wait(); err != nil {
 		how += ": " + err.Error()
 	}
+	d.mu.Lock()
+	id := c.id
+	d.mu.Unlock()
 	// Not into a directory that someone is removing.
 	if unlock, err := local.TryLockDir(d.dir(id)); err == nil && unlock != nil {
 		_ = os.WriteFile(filepath.Join(d.dir(id), exitFile), []byte(how), 0o600)
 		unlock()
 	}
 	d.mu.Lock()
+	id = c.id // it may have been adopted just now
 	delete(d.children, id)
 	d.mu.Unlock()
-	close(done)
+	close(c.done)
 	if c := d.takeFirst(id); c != nil {
 		c.Close()
 	}

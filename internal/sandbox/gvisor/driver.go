@@ -72,11 +72,24 @@ type Driver struct {
 	limits limiter
 
 	mu       sync.Mutex
-	first    map[sandbox.ID]net.Conn      // the streams that PID 1 was given, until they are dialled
-	children map[sandbox.ID]chan struct{} // closed when the end of a child of ours is written down
+	first    map[sandbox.ID]net.Conn // streams to guests, until they are dialled
+	children map[sandbox.ID]*child   // sentries that this Driver started
+
+	verified verified
 }
 
-var _ sandbox.Driver = (*Driver)(nil)
+// child is a sentry that this Driver started.
+type child struct {
+	id   sandbox.ID    // changes when it is adopted; guarded by Driver.mu
+	done chan struct{} // closed when its end is written down
+}
+
+var (
+	_ sandbox.Driver      = (*Driver)(nil)
+	_ sandbox.Snapshotter = (*Driver)(nil)
+	_ sandbox.Adopter     = (*Driver)(nil)
+	_ sandbox.Pauser      = (*Driver)(nil)
+)
 
 // New returns a Driver. It fails only if the state directory can't be used;
 // whether the machine can run gVisor is what [Probe] tells.
@@ -95,7 +108,7 @@ func New(o Options) (*Driver, error) {
 	if o.Runsc == "" {
 		o.Runsc = selfExe
 	}
-	d := &Driver{o: o, first: make(map[sandbox.ID]net.Conn), children: make(map[sandbox.ID]chan struct{})}
+	d := &Driver{o: o, first: make(map[sandbox.ID]net.Conn), children: make(map[sandbox.ID]*child)}
 	for _, p := range []string{d.sandboxes(), d.guests()} {
 		if err := os.MkdirAll(p, 0o700); err != nil {
 			return nil, &glovebox.Error{Code: glovebox.CodeUnavailable, Op: "open the gvisor driver",
@@ -137,10 +150,10 @@ func (d *Driver) takeFirst(id sandbox.ID) net.Conn {
 // a child of ours. The process must have ended.
 func (d *Driver) reaped(id sandbox.ID) {
 	d.mu.Lock()
-	done := d.children[id]
+	c := d.children[id]
 	d.mu.Unlock()
-	if done != nil {
-		<-done
+	if c != nil {
+		<-c.done
 	}
 }
 

@@ -16,6 +16,8 @@ const (
 	exitFile    = "exit"        // written by the creator, if it lives to see the end
 	bootLogFile = "boot.log"    // what the sentry's process said on its standard error
 	socketFile  = "control.sock"
+	limitFile   = "limit"       // the bytes of memory that the sentry watches, which may be changed
+	adoptFile   = "adopt.json"  // the record that is valid once the directory has its name
 )
 
 // record is what is known of a sandbox across processes. It is written whole
@@ -31,6 +33,17 @@ type record struct {
 	Process   local.Process     `json:"process"`
 	Cgroups   []string          `json:"cgroups,omitempty"` // directories to remove
 	Started   bool              `json:"started"`           // Create has returned, or is about to
+	Start     string            `json:"start,omitempty"`   // as in sandbox.Info
+	Sentry    sandbox.ID        `json:"sentry,omitempty"`  // what gVisor calls it, if it was adopted; else ID
+	Pause     pauseState        `json:"pause,omitempty"`
+}
+
+// sentry returns what gVisor calls the sandbox.
+func (r *record) sentry() sandbox.ID {
+	if r.Sentry != "" {
+		return r.Sentry
+	}
+	return r.ID
 }
 
 func writeRecord(dir string, r *record) error {
@@ -40,10 +53,17 @@ func writeRecord(dir string, r *record) error {
 // readRecord returns nil without an error if there is no record, or none
 // that can be read: what an interrupted Create left.
 func readRecord(dir string) (*record, error) {
-	r := new(record)
-	ok, err := local.ReadJSON(filepath.Join(dir, recordFile), r)
-	if err != nil || !ok || r.ID != sandbox.ID(filepath.Base(dir)) {
-		return nil, err
+	// The name of the directory decides which record is valid: an adopted
+	// sandbox has two until the older one is replaced.
+	for _, name := range []string{recordFile, adoptFile} {
+		r := new(record)
+		ok, err := local.ReadJSON(filepath.Join(dir, name), r)
+		if err != nil {
+			return nil, err
+		}
+		if ok && r.ID == sandbox.ID(filepath.Base(dir)) {
+			return r, nil
+		}
 	}
-	return r, nil
+	return nil, nil
 }

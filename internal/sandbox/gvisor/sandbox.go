@@ -41,12 +41,17 @@ func (d *Driver) Dial(ctx context.Context, id sandbox.ID) (net.Conn, error) {
 	if !r.Process.Alive() {
 		return nil, notFound(id, "has ended")
 	}
+	if r.Pause != "" {
+		if err := d.thaw(ctx, id); err != nil {
+			return nil, err
+		}
+	}
 	if c := d.takeFirst(id); c != nil {
 		return c, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
-	c, err := d.dial(ctx, id)
+	c, err := d.dial(ctx, r)
 	if err != nil {
 		if !r.Process.Alive() {
 			return nil, notFound(id, "has ended")
@@ -59,8 +64,8 @@ func (d *Driver) Dial(ctx context.Context, id sandbox.ID) (net.Conn, error) {
 	return c, nil
 }
 
-func (d *Driver) dial(ctx context.Context, id sandbox.ID) (net.Conn, error) {
-	ctl, err := connect(ctx, id, d.dir(id))
+func (d *Driver) dial(ctx context.Context, r *record) (net.Conn, error) {
+	ctl, err := connect(ctx, r.sentry(), d.dir(r.ID))
 	if err != nil {
 		return nil, err
 	}
@@ -70,7 +75,7 @@ func (d *Driver) dial(ctx context.Context, id sandbox.ID) (net.Conn, error) {
 		return nil, err
 	}
 	defer theirs.Close()
-	if err := ctl.execConnect(theirs); err != nil {
+	if _, err := ctl.execConnect(theirs); err != nil {
 		ours.Close()
 		return nil, err
 	}
@@ -127,7 +132,10 @@ func (d *Driver) info(id sandbox.ID) (info sandbox.Info, ok bool, err error) {
 			return halfMade(id, dir, r), true, nil
 		}
 	}
-	info = sandbox.Info{ID: id, State: sandbox.Running, Labels: r.Labels, CreatedAt: r.CreatedAt, Enforced: r.Enforced}
+	info = sandbox.Info{ID: id, State: sandbox.Running, Labels: r.Labels, CreatedAt: r.CreatedAt, Start: r.Start, Enforced: r.Enforced}
+	if r.Pause != "" {
+		info.State = sandbox.Paused
+	}
 	if !r.Process.Alive() {
 		d.reaped(id)
 		info.State, info.Cause = sandbox.Ended, r.cause(dir)

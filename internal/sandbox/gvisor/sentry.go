@@ -90,6 +90,12 @@ func (d *Driver) startSentry(s sandbox.Spec, p *plan, guest string, attr *syscal
 
 	gate := don.add(gateR, nil)
 	cause := don.add(local.HeldFile(filepath.Join(dir, causeFile)))
+	limit := "0"
+	if p.watch > 0 {
+		err := writeLimit(filepath.Join(dir, limitFile), p.watch)
+		f, err2 := os.Open(filepath.Join(dir, limitFile))
+		limit = don.add(f, errors.Join(err, err2))
+	}
 	flags := []string{argv0, "--root=" + d.o.StateDir, "--network=none", "--platform=systrap", "--directfs=false",
 		"--overlay2=none", "--ignore-cgroups", "--host-uds=none", "--character-device-policy=emulated-only"}
 	if d.o.DebugLogDir != "" {
@@ -120,7 +126,7 @@ func (d *Driver) startSentry(s sandbox.Spec, p *plan, guest string, attr *syscal
 	}
 	defer log.Close()
 	st.cmd = &exec.Cmd{Path: d.o.Runsc, Args: flags, ExtraFiles: don.files, Stderr: log, SysProcAttr: attr,
-		Env: []string{fmt.Sprintf("%s=%s,%s,%d", bootEnv, gate, cause, p.watch)}}
+		Env: []string{fmt.Sprintf("%s=%s,%s,%s", bootEnv, gate, cause, limit)}}
 	return st, onCPUs(p.cpus, st.cmd.Start)
 }
 

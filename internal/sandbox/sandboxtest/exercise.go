@@ -43,6 +43,19 @@ func (s Suite) Exercise(t *testing.T) {
 		{"LimitCPU", testLimitCPU},
 		{"Network", testNetwork},
 		{"HostHidden", testHostHidden},
+		{"Snapshot", testSnapshot},
+		{"SnapshotRandom", testSnapshotRandom},
+		{"SnapshotBurst", testSnapshotBurst},
+		{"SnapshotDamage", testSnapshotDamage},
+		{"SnapshotBad", testSnapshotBad},
+		{"SnapshotKilled", testSnapshotKilled},
+		{"RestoreKilled", testRestoreKilled},
+		{"Adopt", testAdopt},
+		{"AdoptBad", testAdoptBad},
+		{"AdoptLimits", testAdoptLimits},
+		{"AdoptKilled", testAdoptKilled},
+		{"Pause", testPause},
+		{"PauseKilled", testPauseKilled},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

@@ -56,9 +56,11 @@ const childEnv = "GLOVEBOX_SANDBOXTEST"
 
 // task is what a second process is to do.
 type task struct {
-	Do  string // "find" or "create"
-	Dir string
-	ID  sandbox.ID
+	Do       string // "find", "create", "snapshot", "adopt" or "pause"
+	Dir      string
+	ID       sandbox.ID
+	To       sandbox.ID // whom it is adopted as
+	Template string     // to start from, or to make
 }
 
 // Main runs the tests, or plays the guest or the second process. It does not
@@ -114,14 +116,19 @@ func (s Suite) child(v string) error {
 		}
 	case "create":
 		fmt.Println("creating")
-		if err := d.Create(ctx, sandbox.Spec{ID: k.ID, Labels: map[string]string{"by": "child"}}); err != nil {
+		if err := d.Create(ctx, sandbox.Spec{ID: k.ID, Template: k.Template, Labels: map[string]string{"by": "child"}}); err != nil {
+			return err
+		}
+	case "snapshot", "adopt", "pause":
+		fmt.Println("creating")
+		if err := s.more(ctx, d, k); err != nil {
 			return err
 		}
 	default:
 		return fmt.Errorf("no such task %q", k.Do)
 	}
 	fmt.Println("done")
-	if k.Do == "create" {
+	if k.Do != "find" {
 		select {} // until it is killed
 	}
 	return nil
