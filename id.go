@@ -25,6 +25,9 @@ func NewID() string {
 	return idEncoding.EncodeToString(b[:])
 }
 
+// HashID returns an identifier that follows from a hash: from its first 128 bits.
+func HashID(sum [32]byte) string { return idEncoding.EncodeToString(sum[:16]) }
+
 // ValidID reports whether s has the form of an id from [NewID].
 func ValidID(s string) bool {
 	if len(s) != idLen {

@@ -7,6 +7,7 @@ package blob
 
 import (
 	"context"
+	"crypto/sha256"
 	"io"
 	"regexp"
 	"strings"
@@ -76,6 +77,13 @@ func JobPrefix(jobID string) string { return Jobs + jobID + "/" }
 
 // NewOutput returns a handle for an output that is too long for the log.
 func NewOutput() string { return outputMark + glovebox.NewID() }
+
+// OutputOf returns the handle of an output that is kept once, however often it
+// comes: it follows from the bytes.
+func OutputOf(data []byte) string {
+	sum := sha256.Sum256(data)
+	return outputMark + glovebox.HashID(sum)
+}
 
 const outputMark = "out-"
 

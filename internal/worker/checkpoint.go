@@ -8,6 +8,7 @@ import (
 
 	"github.com/glovebox-dev/glovebox"
 	"github.com/glovebox-dev/glovebox/internal/blob"
+	"github.com/glovebox-dev/glovebox/internal/guest"
 )
 
 const (
@@ -23,12 +24,37 @@ const (
 
 // Checkpoint implements [agent.Host]: the workspace is committed in the
 // sandbox, and what is new goes into a blob unopened.
-func (h *host) Checkpoint(ctx context.Context) (err error) {
-	ctx, end := span(ctx, "checkpoint")
-	defer func() { end(err) }()
+func (h *host) Checkpoint(ctx context.Context) error {
 	g, err := h.box.guest(ctx)
 	if err != nil {
 		return err
+	}
+	return h.save(ctx, g)
+}
+
+// saveStart makes the first checkpoint of a job that starts from files: what
+// the agent did is what differs from it. A job can do without.
+func (h *host) saveStart(ctx context.Context, g *guest.Client) error {
+	if job := h.state(); job.Checkpoint != nil || job.Files == nil || job.Step > 0 {
+		return nil
+	}
+	err := h.save(ctx, g)
+	if err == nil || isStoreError(err) || ctx.Err() != nil {
+		return err
+	}
+	h.r.log.Warn("no checkpoint of what the job starts from", "error", err)
+	return nil
+}
+
+// save makes a checkpoint of the machine at the other end of g, one at a time.
+func (h *host) save(ctx context.Context, g *guest.Client) (err error) {
+	ctx, end := span(ctx, "checkpoint")
+	defer func() { end(err) }()
+	select {
+	case h.saving <- struct{}{}:
+		defer func() { <-h.saving }()
+	case <-ctx.Done():
+		return context.Cause(ctx)
 	}
 	ctx, cancel := context.WithTimeout(ctx, transferTimeout)
 	defer cancel()

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/glovebox-dev/glovebox"
+	"github.com/glovebox-dev/glovebox/internal/guest"
 	"github.com/glovebox-dev/glovebox/internal/sandbox"
 	"github.com/glovebox-dev/glovebox/internal/store"
 )
@@ -126,8 +127,12 @@ func crashAt(t *testing.T, n int, after bool) bool {
 	m := &mortal{Store: w.store, Driver: w.driver, after: after, left: n, dead: make(chan struct{})}
 	o := w.options()
 	o.Store, o.Driver = m, m
+	display := &changingScreen{}
+	o.screen = func(*guest.Client) screen { return display }
 	first := w.start(o)
 	id := w.submit()
+	w.control(id, glovebox.ControlUser)
+	w.control(id, glovebox.ControlAgent)
 	died := w.awaitDeath(id, m)
 	now, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -137,6 +142,7 @@ func crashAt(t *testing.T, n int, after bool) bool {
 	w.clock.Add(time.Minute) // the lease runs out
 	o = w.options()
 	o.Name = "w2"
+	o.screen = func(*guest.Client) screen { return display }
 	second := w.start(o)
 	j := w.awaitEnd(id)
 	w.checkLaws(id, j)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/glovebox-dev/glovebox"
 	"github.com/glovebox-dev/glovebox/internal/agent"
@@ -15,6 +16,11 @@ import (
 // Then it reports false: the job is not over, and who holds it next comes to
 // the same end.
 func (r *run) finish(out agent.Outcome) bool {
+	grace := time.Duration(0)
+	if out.Status == glovebox.StatusComplete {
+		grace = frameGrace
+	}
+	r.rec.finish(grace)
 	r.host.box.settle() // what the sandbox reached comes before the end
 	var events []glovebox.Event
 	if out.Status == glovebox.StatusComplete && r.artifact != nil {
@@ -48,6 +54,7 @@ func (r *run) finish(out agent.Outcome) bool {
 
 // release gives the job back. Its sandbox stays for who claims it next.
 func (r *run) release() {
+	r.rec.finish(0)
 	r.host.box.settle()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.ctx), r.o.Lease)
 	defer cancel()

@@ -21,6 +21,8 @@ type host struct {
 	r   *run
 	box *box
 
+	saving chan struct{} // held by who makes a checkpoint
+
 	mu  sync.Mutex
 	job *glovebox.Job // the newest state that is known; never changed
 }
@@ -28,7 +30,7 @@ type host struct {
 var _ agent.Host = (*host)(nil)
 
 func newHost(r *run) *host {
-	h := &host{r: r}
+	h := &host{r: r, saving: make(chan struct{}, 1)}
 	h.box = newBox(h)
 	return h
 }

@@ -15,7 +15,7 @@ type metrics struct {
 	running                                        prometheus.Gauge
 	known                                          map[string]bool // names of tools
 	finished                                       *prometheus.CounterVec
-	tokens, tools, egress                          *prometheus.CounterVec
+	tokens, tools, egress, frames                  *prometheus.CounterVec
 	cost                                           prometheus.Counter
 	ready                                          *prometheus.HistogramVec
 	checkpoint, artifact                           prometheus.Histogram
@@ -52,6 +52,7 @@ func newMetrics(reg prometheus.Registerer, tools []tool.Tool) *metrics {
 		tokens:      vec("model_tokens_total", "Tokens of model calls.", "kind"),
 		tools:       vec("tool_calls_total", "Calls of tools by the model.", "tool", "result"),
 		egress:      vec("egress_attempts_total", "Attempts of sandboxes to reach something.", "verdict"),
+		frames:      vec("screen_frames_total", "Pictures of screens, after steps.", "result"),
 		cost:        counter("model_cost_dollars_total", "What model calls cost, where prices are known."),
 		ready: register(reg, prometheus.NewHistogramVec(prometheus.HistogramOpts{Namespace: "glovebox", Name: "sandbox_ready_seconds",
 			Help: "From the need of a sandbox until its guest was ready.", Buckets: seconds}, []string{"how"})),

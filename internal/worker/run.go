@@ -36,6 +36,7 @@ type run struct {
 	ctx  context.Context // ends when the lease is lost or the worker is out of patience
 	end  context.CancelCauseFunc
 	host *host
+	rec  *recorder
 
 	endSpan func(error)
 	done    chan struct{} // closed when main has returned
@@ -50,6 +51,7 @@ func newRun(w *Worker, l *life, lease store.Lease) *run {
 	r.ctx, r.end = context.WithCancelCause(ctx)
 	r.endSpan = endSpan
 	r.host = newHost(r)
+	r.rec = newRecorder(r.host)
 	return r
 }
 
@@ -79,6 +81,7 @@ func (r *run) main() {
 		r.end(nil)
 	}()
 	defer r.host.close()
+	defer r.rec.finish(0)
 	r.log.Info("job claimed", "worker", r.lease.Worker)
 
 	out, err := r.guard(r.work)
@@ -169,6 +172,7 @@ func (r *run) loop(model llm.Model, info llm.Info) (agent.Outcome, error) {
 		Events: func(ctx context.Context, after int64, limit int) ([]glovebox.Event, error) {
 			return r.o.Store.Events(ctx, id, after, limit)
 		},
+		Handover: r.host.handover, StepDone: r.rec.stepDone,
 		Load: r.host.load, SignalWake: r.wake, Drain: r.life.drain, Log: r.log,
 	}
 	if hub := r.o.Live; hub != nil {
@@ -180,8 +184,11 @@ func (r *run) loop(model llm.Model, info llm.Info) (agent.Outcome, error) {
 // prepare gives the job its sandbox. A non-nil outcome ends the job.
 func (r *run) prepare() (*agent.Outcome, error) {
 	return r.cancellable(func(ctx context.Context) error {
-		_, err := r.host.Guest(ctx)
-		return err
+		g, err := r.host.Guest(ctx)
+		if err != nil {
+			return err
+		}
+		return r.host.saveStart(ctx, g)
 	}, func(err error) agent.Outcome { return failed(noMachine(err)) })
 }
 

@@ -95,6 +95,8 @@ type Options struct {
 	// the worker's own.
 	GuestSettings guest.Settings
 
+	screen func(*guest.Client) screen // for tests; nil: the guest's own
+
 	Metrics prometheus.Registerer // nil: none are kept
 	Log     *slog.Logger          // nil: none
 	Now     func() time.Time      // the clock for events; nil means time.Now
