@@ -20,9 +20,10 @@ package image
 
 import "embed"
 
-// Definition holds what an image is made from: packages.txt, setup.sh,
-// services.json, files (copied to /) and jupyter (copied to
-// /etc/glovebox/jupyter).
+// Definition holds what an image is made from: packages.txt, dpkg.cfg (paths
+// that are left out of them), python.txt, jupyter.txt and npm.txt (packages of
+// those), setup.sh, services.json, files (copied to /) and jupyter (copied to
+// /etc/glovebox/jupyter, its kernels to /usr/local/share/jupyter).
 //
-//go:embed packages.txt setup.sh services.json all:files all:jupyter
+//go:embed packages.txt dpkg.cfg python.txt jupyter.txt npm.txt setup.sh services.json all:files all:jupyter
 var Definition embed.FS

@@ -44,7 +44,7 @@ func (c *imageBuildCmd) Run(a *app) error {
 	ctx, stop := interruptible()
 	defer stop()
 	start := time.Now()
-	o := image.BuildOptions{Mirror: c.Mirror, Force: c.Force}
+	o := image.BuildOptions{Mirror: c.Mirror, Force: c.Force, Host: buildHost()}
 	if !c.Quiet {
 		o.Log = a.stderr
 	}

@@ -42,6 +42,7 @@ type driver struct {
 	sandbox.Driver
 	image bool // it needs the machine image
 	close func() error
+	run   func(context.Context) // what it does in the background for servers; may be nil
 }
 
 // drivers are the kinds of driver, by name. Tests add one.
@@ -132,7 +133,15 @@ func open(cfg config.Config, log *slog.Logger) (_ *backend, err error) {
 	if b.driver.close != nil {
 		b.undo = append(b.undo, b.driver.close)
 	}
-	return b, b.openNetwork()
+	if err := b.openNetwork(); err != nil {
+		return nil, err
+	}
+	stopWarm, err := b.warm()
+	if err != nil {
+		return nil, err
+	}
+	b.undo = append(b.undo, stopWarm)
+	return b, nil
 }
 
 // openNetwork finds out what sandboxes may reach and how.
@@ -237,7 +246,7 @@ func (b *backend) ensureImage(ctx context.Context, progress io.Writer) error {
 	if _, err := s.Current(); err == nil {
 		return nil
 	}
-	_, err := s.Build(ctx, image.BuildOptions{Log: progress})
+	_, err := s.Build(ctx, image.BuildOptions{Log: progress, Host: buildHost()})
 	return err
 }
 

@@ -21,13 +21,14 @@ type BuildOptions struct {
 	Mirror string    // URL of a Debian archive; empty for the host's own if it runs Debian, else Debian's
 	Log    io.Writer // gets the builder's output; nil drops it
 	Force  bool      // build even if the image is there
+	Host   Host      // how the host reaches the registries of Python's and Node's packages
 }
 
 // Build makes the image of this binary's definition unless it is there.
 // Only one build of an image runs at a time on a machine; others wait for it.
 // It needs the Debian package mmdebstrap and, for an ordinary user, uidmap
-// and entries in /etc/subuid and /etc/subgid. It takes one to three minutes
-// and about 4 GiB of temporary space.
+// and entries in /etc/subuid and /etc/subgid. It takes about five minutes
+// and 8 GiB of temporary space.
 func (s Store) Build(ctx context.Context, o BuildOptions) (Image, error) {
 	if img, err := s.Current(); err == nil && !o.Force {
 		return img, nil
@@ -77,10 +78,13 @@ func Ready() error {
 	return checkSubIDs("/etc")
 }
 
+// setupDir is where the definition lies in the file system while it is made.
+const setupDir = "/glovebox-setup"
+
 // bootstrap leaves image.erofs in dir.
 func bootstrap(ctx context.Context, dir string, o BuildOptions) error {
-	setup := filepath.Join(dir, "setup.sh")
-	if err := os.WriteFile(setup, mustRead("setup.sh"), 0o644); err != nil {
+	setup := filepath.Join(dir, "glovebox-setup")
+	if err := writeDefinition(setup, o.Host); err != nil {
 		return err
 	}
 	mode := "unshare"
@@ -89,28 +93,28 @@ func bootstrap(ctx context.Context, dir string, o BuildOptions) error {
 	} else if err := os.Chmod(dir, 0o777); err != nil { // for the sub-uids of the namespace; dir's parent stays as it is
 		return err
 	}
-	args := []string{
-		"--mode=" + mode, "--variant=minbase", "--format=null",
-		"--include=" + strings.Join(packages(), ","),
-		"--dpkgopt=path-exclude=/usr/share/doc/*", "--dpkgopt=path-include=/usr/share/doc/*/copyright",
-		"--dpkgopt=path-exclude=/usr/share/man/*", "--dpkgopt=path-exclude=/usr/share/info/*",
-		"--dpkgopt=path-exclude=/usr/share/locale/*",
-		"--customize-hook=upload " + quote(setup) + " /setup.sh",
-		`--customize-hook=chroot "$1" sh /setup.sh`,
-		`--customize-hook=rm "$1"/setup.sh`,
+	args := []string{"--mode=" + mode, "--variant=minbase", "--format=null", "--include=" + strings.Join(packages(), ",")}
+	for _, opt := range lines("dpkg.cfg") {
+		args = append(args, "--dpkgopt="+opt)
+	}
+	args = append(args,
+		"--customize-hook=copy-in "+quote(setup)+" /",
+		`--customize-hook=chroot "$1" sh `+setupDir+"/setup.sh",
+		`--customize-hook=rm -r "$1"`+setupDir,
 		// In the chroot, because the host's mkfs.erofs may be too old. gVisor can't map
 		// files whose end is inside the inode. Without xattrs, whose collection
 		// would enter what is excluded.
-		`--customize-hook=chroot "$1" mkfs.erofs --quiet -x-1 -E noinline_data -T 1577836800 -U 00000000-0000-0000-0000-000000000000` +
+		`--customize-hook=chroot "$1" mkfs.erofs --quiet -x-1 -E noinline_data -T 1577836800 -U 00000000-0000-0000-0000-000000000000`+
 			` --exclude-regex='^(proc|sys|dev|tmp)/.*' --exclude-path=image.erofs /image.erofs /`,
-		"--customize-hook=download /image.erofs " + quote(filepath.Join(dir, "image.erofs")),
+		"--customize-hook=download /image.erofs "+quote(filepath.Join(dir, "image.erofs")),
 		suite, "-",
-	}
+	)
 	if m := mirror(o.Mirror); m != "" {
 		args = append(args, m)
 	}
 	cmd := exec.CommandContext(ctx, "mmdebstrap", args...)
 	cmd.Dir = "/"
+	cmd.Env = append(os.Environ(), o.Host.Env...)
 	var tail tailWriter
 	cmd.Stdout, cmd.Stderr = nil, &tail
 	if o.Log != nil {
@@ -136,8 +140,12 @@ func bootstrapHint(output string) string {
 		return "an ordinary user needs sub-uids; run: sudo usermod --add-subuids 100000-165535 --add-subgids 100000-165535 $USER"
 	case strings.Contains(output, "unshare"):
 		return "user namespaces may be off; run: glovebox doctor"
+	case strings.Contains(output, "CERTIFICATE_VERIFY_FAILED"), strings.Contains(output, "UNABLE_TO_GET_ISSUER"), strings.Contains(output, "SELF_SIGNED"):
+		return "add your network's certificate authority to this host's store, or name its file in SSL_CERT_FILE"
+	case strings.Contains(output, "pip/_vendor"), strings.Contains(output, "No matching distribution"), strings.Contains(output, "npm error"), strings.Contains(output, "npm ERR"):
+		return "check that pip and npm on this host can install packages; the build uses their settings"
 	case strings.Contains(output, "No space left"):
-		return "about 4 GiB are needed in TMPDIR and the data directory"
+		return "about 8 GiB are needed in TMPDIR and the data directory"
 	case strings.Contains(output, "keyring"), strings.Contains(output, "NO_PUBKEY"):
 		return "run: sudo apt-get install -y debian-archive-keyring"
 	}

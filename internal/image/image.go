@@ -3,8 +3,6 @@
 package image
 
 import (
-	"bufio"
-	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -24,7 +22,7 @@ import (
 const suite = "trixie"
 
 // packing is part of every digest: it changes when the way of packing does.
-const packing = "erofs-1"
+const packing = "erofs-2"
 
 // Store keeps images in a directory, one file each, named by digest.
 type Store struct {
@@ -45,11 +43,7 @@ type Image struct {
 func Digest() string {
 	h := sha256.New()
 	fmt.Fprintf(h, "%s %s %s\n", packing, suite, runtime.GOARCH)
-	names, err := fs.Glob(definition.Definition, "*")
-	if err != nil {
-		panic("image: " + err.Error()) // the pattern is constant
-	}
-	for _, name := range names {
+	for _, name := range files() {
 		b := mustRead(name)
 		fmt.Fprintf(h, "%s %d\n", name, len(b))
 		h.Write(b)
@@ -95,15 +89,40 @@ func (s Store) stat(digest string) (Image, error) {
 	return Image{Digest: digest, Path: s.Path(digest), Size: fi.Size(), BuiltAt: fi.ModTime(), Current: digest == Digest()}, nil
 }
 
+// files returns the paths of the definition's files, sorted.
+func files() []string {
+	var names []string
+	err := fs.WalkDir(definition.Definition, ".", func(path string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() {
+			names = append(names, path)
+		}
+		return err
+	})
+	if err != nil {
+		panic("image: " + err.Error()) // it is embedded
+	}
+	return names
+}
+
 // packages returns the names in packages.txt.
 func packages() []string {
 	var names []string
-	sc := bufio.NewScanner(bytes.NewReader(mustRead("packages.txt")))
-	for sc.Scan() {
-		line, _, _ := strings.Cut(sc.Text(), "#")
+	for _, line := range lines("packages.txt") {
 		names = append(names, strings.Fields(line)...)
 	}
 	return names
+}
+
+// lines returns the lines of a file, without comments and blank ones.
+func lines(name string) []string {
+	var out []string
+	for line := range strings.Lines(string(mustRead(name))) {
+		line, _, _ = strings.Cut(line, "#")
+		if line = strings.TrimSpace(line); line != "" {
+			out = append(out, line)
+		}
+	}
+	return out
 }
 
 func mustRead(name string) []byte {
