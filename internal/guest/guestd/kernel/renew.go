@@ -1,0 +1,132 @@
+//go:build linux
+
+package kernel
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	_ "embed"
+	"encoding/hex"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"github.com/glovebox-dev/glovebox"
+)
+
+// renewScript makes a Python process that was copied one of its own: it draws
+// the seeds of everything that keeps a random state anew, and changes the key
+// that its messages are signed with, last, so that only the reply is signed
+// with the new one.
+//
+// What can't be changed in a running process stays the same in all copies:
+// the secret of str's hash (which orders sets and guards dicts against chosen
+// keys), the layout of its memory, and the C library's stack guard. None of
+// them is a token, a key or a number that a program draws.
+//
+//go:embed renew.py
+var renewScript string
+
+// renewTimeout is how long a kernel may take to renew itself.
+const renewTimeout = 10 * time.Second
+
+// Renew makes the kernels of a machine that was frozen and restored this
+// machine's own, with entropy that no other machine was given. A Python kernel
+// gets a new key and new seeds in place, and a new connection file; others,
+// whose generators can't be reached (V8's), are ended and start anew with
+// their next cell. Kernels that ran a cell already belong to a job and are
+// left alone.
+//
+// It returns at once; a cell that comes meanwhile waits.
+func (m *Manager) Renew(entropy []byte) {
+	m.mu.Lock()
+	all := m.all()
+	closed := m.closed
+	m.mu.Unlock()
+	if closed {
+		return
+	}
+	for _, k := range all {
+		select {
+		case k.turn <- struct{}{}:
+		default: // a cell runs: it is in use
+			continue
+		}
+		k.mu.Lock()
+		l, used := k.live, k.used
+		k.mu.Unlock()
+		if l == nil || used {
+			k.give()
+			continue
+		}
+		m.wg.Go(func() {
+			defer k.give()
+			if k.language != "python" || m.renew(k.name, l, entropy) != nil {
+				m.kill(l)
+			}
+		})
+	}
+}
+
+// renew gives a Python kernel a new key and seeds. The caller has the turn.
+func (m *Manager) renew(name string, l *live, entropy []byte) error {
+	derive := func(what string) string {
+		h := hmac.New(sha256.New, append([]byte(randomHex(32)), entropy...))
+		h.Write([]byte("kernel " + name + " " + what))
+		return hex.EncodeToString(h.Sum(nil))
+	}
+	seed, key, session := derive("seed"), derive("key"), derive("session")[:32]
+	code := "exec(" + strconv.Quote(renewScript) + `, {"__args__": ("` + seed + `", "` + key + `", "` + session + `")})`
+	l.mu.Lock()
+	l.nextKey = []byte(key)
+	l.mu.Unlock()
+	run := newRun(false)
+	if err := l.begin(run, Cell{Code: code, Silent: true}); err != nil {
+		return err
+	}
+	t := time.NewTimer(renewTimeout)
+	defer t.Stop()
+	select {
+	case <-run.done:
+	case <-l.dead:
+	case <-t.C:
+	case <-m.ctx.Done():
+	}
+	run.mu.Lock()
+	ok := run.ended && run.result.Status == statusOK
+	run.mu.Unlock()
+	l.mu.Lock()
+	l.run = nil
+	if !ok {
+		l.mu.Unlock()
+		return glovebox.Errorf(glovebox.CodeUnavailable, "kernel %q did not take a new key", name)
+	}
+	l.me = &identity{key: []byte(key), session: randomHex(16)}
+	l.nextKey = nil
+	old := l.connection
+	l.connection.Key = key
+	l.connection.file = filepath.Join(m.o.Dir, "kernel-"+randomHex(6)+".json")
+	now := l.connection
+	l.mu.Unlock()
+	return m.o.AsUser(func() error {
+		_ = os.Remove(old.file)
+		return now.write()
+	})
+}
+
+// await returns when no kernel renews itself or runs a cell, or ctx ends.
+// Only tests need to.
+func (m *Manager) await(ctx context.Context) error {
+	m.mu.Lock()
+	all := m.all()
+	m.mu.Unlock()
+	for _, k := range all {
+		if err := k.take(ctx); err != nil {
+			return err
+		}
+		k.give()
+	}
+	return nil
+}
