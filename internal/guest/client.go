@@ -1,6 +1,7 @@
 package guest
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -37,14 +38,20 @@ type Options struct {
 // readers fail with CodeUnavailable; the processes go on, and another Client
 // over a new stream finds them with Processes and Attach.
 type Client struct {
-	o     Options
-	mux   *yamux.Session
-	rpc   guestpb.GuestClient
-	slots chan struct{} // of egress connections
-	wg    sync.WaitGroup
+	o        Options
+	mux      *yamux.Session
+	rpc      guestpb.GuestClient
+	services guestpb.ServicesClient
+	kernels  guestpb.KernelsClient
+	calls    *transport
+	slots    chan struct{} // of egress connections
+	wg       sync.WaitGroup
 
 	pipeMu sync.Mutex
 	pipes  map[string]*pipeline // for small files, by kind of stream
+
+	secretMu sync.Mutex
+	secret   []byte // of the last Bind that had one
 }
 
 // NewClient starts talking to a guest over conn, which it owns. It returns
@@ -59,8 +66,12 @@ func NewClient(ctx context.Context, conn net.Conn, o Options) (*Client, error) {
 		return nil, unavailable("talk to the guest", err)
 	}
 	c := &Client{o: o, mux: mux, slots: make(chan struct{}, maxEgress), pipes: map[string]*pipeline{}}
-	c.rpc = guestpb.NewGuestClient(&http.Client{Transport: &transport{c: c}, CheckRedirect: noRedirect}, "http://guest",
-		connect.WithReadMaxBytes(maxReply), connect.WithAcceptCompression("gzip", nil, nil))
+	c.calls = &transport{c: c}
+	web, opts := &http.Client{Transport: c.calls, CheckRedirect: noRedirect},
+		connect.WithClientOptions(connect.WithReadMaxBytes(maxReply), connect.WithAcceptCompression("gzip", nil, nil))
+	c.rpc = guestpb.NewGuestClient(web, "http://guest", opts)
+	c.services = guestpb.NewServicesClient(web, "http://guest", opts)
+	c.kernels = guestpb.NewKernelsClient(web, "http://guest", opts)
 	c.wg.Go(c.accept)
 	reply, err := call(ctx, c, "greet the guest", c.rpc.Hello, &guestpb.HelloRequest{Version: wire.Version, Egress: o.Egress != nil})
 	if err == nil && reply.Version != wire.Version {
@@ -258,11 +269,17 @@ func do[Req any](ctx context.Context, c *Client, op string, f func(context.Conte
 // are in place even if the error says that the host name or the clock, which
 // the sandbox may keep to itself, could not be set (CodeUnavailable).
 func (c *Client) Bind(ctx context.Context, s Settings) error {
-	m := &guestpb.Settings{Hostname: s.Hostname, Env: s.Env, CaCerts: s.CACerts, Files: s.Files, Seed: s.Seed}
+	m := &guestpb.Settings{Hostname: s.Hostname, Env: s.Env, CaCerts: s.CACerts, Files: s.Files, Seed: s.Seed, Secret: s.Secret}
 	if !s.Now.IsZero() {
 		m.Now = s.Now.UnixNano()
 	}
-	return do(ctx, c, "bind the guest", c.rpc.Bind, m)
+	err := do(ctx, c, "bind the guest", c.rpc.Bind, m)
+	if len(s.Secret) > 0 && (err == nil || glovebox.CodeOf(err) == glovebox.CodeUnavailable) {
+		c.secretMu.Lock()
+		c.secret = bytes.Clone(s.Secret)
+		c.secretMu.Unlock()
+	}
+	return err
 }
 
 // Stats returns what the sandbox uses.

@@ -75,6 +75,12 @@ func (s *Server) bind(m *guestpb.Settings) error {
 	s.mu.Lock()
 	s.env = env
 	s.mu.Unlock()
+	if err := s.bindSecret(m.Secret); err != nil {
+		return err
+	}
+	if entropy := append(m.Seed[:len(m.Seed):len(m.Seed)], m.Secret...); len(entropy) > 0 {
+		s.cells.Renew(entropy)
+	}
 	if !s.o.Init {
 		return nil
 	}

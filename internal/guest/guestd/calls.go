@@ -79,9 +79,10 @@ const maxCall = 8 << 20
 
 func newHTTPServer(s *Server) *http.Server {
 	mux := http.NewServeMux()
-	path, h := guestpb.NewGuestHandler(&handler{s: s},
-		connect.WithReadMaxBytes(maxCall), connect.WithCompression("gzip", nil, nil), connect.WithInterceptors(errorInterceptor()))
-	mux.Handle(path, h)
+	o := connect.WithHandlerOptions(connect.WithReadMaxBytes(maxCall), connect.WithCompression("gzip", nil, nil), connect.WithInterceptors(errorInterceptor()))
+	mux.Handle(guestpb.NewGuestHandler(&handler{s: s}, o))
+	mux.Handle(guestpb.NewServicesHandler(&servicesHandler{s: s}, o))
+	mux.Handle(guestpb.NewKernelsHandler(&kernelsHandler{s: s}, o))
 	return &http.Server{
 		Handler:           mux,
 		ReadHeaderTimeout: time.Hour, // a stream stays open between calls; the host is trusted

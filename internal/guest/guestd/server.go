@@ -24,7 +24,9 @@ import (
 	"time"
 
 	"github.com/glovebox-dev/glovebox/internal/guest"
+	"github.com/glovebox-dev/glovebox/internal/guest/guestd/kernel"
 	"github.com/glovebox-dev/glovebox/internal/guest/guestd/proc"
+	"github.com/glovebox-dev/glovebox/internal/guest/guestd/service"
 	"github.com/glovebox-dev/glovebox/internal/guest/guestd/snap"
 )
 
@@ -44,6 +46,10 @@ type Options struct {
 	// ProxyAddr is where connections for the host's egress proxy are taken,
 	// e.g. guest.ProxyAddr, or "127.0.0.1:0" for some free port. Empty: none.
 	ProxyAddr string
+
+	// KernelSpecs are directories of Jupyter kernel specifications; nil means
+	// those of the system.
+	KernelSpecs []string
 }
 
 // Server is a guest daemon.
@@ -51,6 +57,7 @@ type Server struct {
 	o      Options
 	procs  *proc.Table
 	repo   *snap.Repo
+	cells  *kernel.Manager
 	egress *egress
 	http   *http.Server
 	calls  *callListener
@@ -64,6 +71,10 @@ type Server struct {
 	wg       sync.WaitGroup
 
 	snapMu sync.Mutex // one checkpoint, restore or import at a time
+
+	servicesMu sync.Mutex
+	services   *service.Supervisor // nil until it is first wanted
+	secret     []byte              // of this machine; the services' are derived from it
 }
 
 // maxSessions is how many connections are served at once. The oldest makes
@@ -93,6 +104,7 @@ func New(o Options) (*Server, error) {
 		}
 		s.egress = e
 	}
+	s.cells = s.newKernels()
 	s.calls = newCallListener()
 	s.http = newHTTPServer(s)
 	s.wg.Go(func() { _ = s.http.Serve(s.calls) })
@@ -165,6 +177,8 @@ func (s *Server) Close() error {
 	for _, ses := range open {
 		ses.mux.Close()
 	}
+	s.closeServices()
+	s.cells.Close()
 	s.procs.Close()
 	s.calls.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)

@@ -102,6 +102,7 @@ var streamHandlers = map[string]func(*framed) error{
 	wire.KindImport:     (*framed).importArchive,
 	wire.KindCheckpoint: (*framed).checkpoint,
 	wire.KindRestore:    (*framed).restore,
+	wire.KindExecute:    (*framed).execute,
 }
 
 // stream reads what a stream is and serves it.
@@ -123,6 +124,9 @@ func (ses *session) stream(st *yamux.Stream) {
 		return
 	case wire.KindPort:
 		ses.port(wire.NewConn(st, br), h.Arg)
+		return
+	case wire.KindService:
+		ses.service(wire.NewConn(st, br), h.Arg)
 		return
 	}
 	defer wire.PutReader(br)

@@ -164,6 +164,7 @@ type Settings struct {
 	Files         map[string][]byte      `protobuf:"bytes,4,rep,name=files,proto3" json:"files,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	Now           int64                  `protobuf:"varint,5,opt,name=now,proto3" json:"now,omitempty"` // nanoseconds since 1970; 0 leaves the clock alone
 	Seed          []byte                 `protobuf:"bytes,6,opt,name=seed,proto3" json:"seed,omitempty"`
+	Secret        []byte                 `protobuf:"bytes,7,opt,name=secret,proto3" json:"secret,omitempty"` // of this machine alone; empty leaves the secrets of its services alone
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -236,6 +237,13 @@ func (x *Settings) GetNow() int64 {
 func (x *Settings) GetSeed() []byte {
 	if x != nil {
 		return x.Seed
+	}
+	return nil
+}
+
+func (x *Settings) GetSecret() []byte {
+	if x != nil {
+		return x.Secret
 	}
 	return nil
 }
@@ -2269,14 +2277,15 @@ const file_internal_guest_guestpb_guest_proto_rawDesc = "" +
 	"\x06egress\x18\x02 \x01(\bR\x06egress\"&\n" +
 	"\n" +
 	"HelloReply\x12\x18\n" +
-	"\aversion\x18\x01 \x01(\rR\aversion\"\xcf\x02\n" +
+	"\aversion\x18\x01 \x01(\rR\aversion\"\xe7\x02\n" +
 	"\bSettings\x12\x1a\n" +
 	"\bhostname\x18\x01 \x01(\tR\bhostname\x126\n" +
 	"\x03env\x18\x02 \x03(\v2$.glovebox.guest.v1.Settings.EnvEntryR\x03env\x12\x19\n" +
 	"\bca_certs\x18\x03 \x01(\fR\acaCerts\x12<\n" +
 	"\x05files\x18\x04 \x03(\v2&.glovebox.guest.v1.Settings.FilesEntryR\x05files\x12\x10\n" +
 	"\x03now\x18\x05 \x01(\x03R\x03now\x12\x12\n" +
-	"\x04seed\x18\x06 \x01(\fR\x04seed\x1a6\n" +
+	"\x04seed\x18\x06 \x01(\fR\x04seed\x12\x16\n" +
+	"\x06secret\x18\a \x01(\fR\x06secret\x1a6\n" +
 	"\bEnvEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a8\n" +

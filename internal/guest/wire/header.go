@@ -25,6 +25,7 @@ const (
 	KindOutput     = "output"     // frames: OutputRequest; output until the process ends
 	KindTerminal   = "terminal"   // bare bytes; argument: the process
 	KindPort       = "port"       // bare bytes after one frame; argument: the port
+	KindService    = "service"    // bare bytes after one frame; argument: the service
 	KindEgress     = "egress"     // bare bytes
 	KindGet        = "get"        // frames: GetRequest; GetReply, data
 	KindPut        = "put"        // frames: PutRequest, data; end
@@ -33,6 +34,7 @@ const (
 	KindImport     = "import"     // frames: ImportRequest, data; end
 	KindCheckpoint = "checkpoint" // frames: CheckpointRequest; CheckpointReply, data
 	KindRestore    = "restore"    // frames: RestoreRequest, packs; end
+	KindExecute    = "execute"    // frames: ExecuteRequest, data; end; CellEvents, each with its data
 )
 
 // Header is the first line of a stream: "glovebox/1 KIND" or "glovebox/1 KIND ARG".
