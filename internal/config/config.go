@@ -32,6 +32,9 @@ type Config struct {
 	Driver       string          `json:"driver" doc:"What makes sandboxes."`
 	Model        string          `json:"model" doc:"Model of jobs that name none, as provider:model. Empty: one of the provider whose key is in the environment."`
 	Concurrency  int             `json:"concurrency" doc:"Jobs that run at once in this process. 0: only the API, the jobs are run by workers elsewhere."`
+	Desktop      bool            `json:"desktop" doc:"Whether the services of machines (display, desktop, Jupyter) are started with them, in the background. If not, they are started when they are first wanted."`
+	Templates    bool            `json:"templates" doc:"Whether a machine is started once, warmed up and frozen, so that later ones go on from there. It takes some hundred MB below the data directory."`
+	Pool         Pool            `json:"pool"`
 	Log          Log             `json:"log"`
 	Egress       Egress          `json:"egress"`
 	Packages     Packages        `json:"packages"`
@@ -51,6 +54,12 @@ type Model struct {
 	OutputPrice     *float64 `json:"output_price"`
 	CacheReadPrice  *float64 `json:"cache_read_price"`
 	CacheWritePrice *float64 `json:"cache_write_price"`
+}
+
+// Pool is what is kept ready for jobs to come.
+type Pool struct {
+	Size    int   `json:"size" doc:"Machines that are kept ready, started from the template. 0: none are. Each takes about 200 MB of memory."`
+	MinFree int64 `json:"min_free" doc:"Bytes of memory that must be available on the host for a machine to be made ready."`
 }
 
 // Log is how the server logs.
@@ -82,6 +91,7 @@ var (
 const (
 	MaxConcurrency = 1000
 	MaxModels      = 1000
+	MaxPool        = 100
 	minPackages    = 16 << 20
 )
 
@@ -93,6 +103,9 @@ func Default() Config {
 		Tokens:      "auto",
 		Driver:      "gvisor",
 		Concurrency: 4,
+		Desktop:     true,
+		Templates:   true,
+		Pool:        Pool{Size: 1, MinFree: 1 << 30},
 		Log:         Log{Format: "text", Level: "info"},
 		Egress:      Egress{Public: true, Host: true},
 		Packages:    Packages{MaxBytes: 5 << 30},
@@ -142,6 +155,12 @@ func (c Config) Validate(drivers ...string) error {
 	}
 	if c.Concurrency < 0 || c.Concurrency > MaxConcurrency {
 		bad("concurrency", fmt.Sprintf("give a number from 0 to %d", MaxConcurrency), "%d is out of range", c.Concurrency)
+	}
+	if c.Pool.Size < 0 || c.Pool.Size > MaxPool {
+		bad("pool.size", fmt.Sprintf("give a number from 0 to %d", MaxPool), "%d is out of range", c.Pool.Size)
+	}
+	if c.Pool.MinFree < 0 {
+		bad("pool.min_free", "give a number of bytes, or 0 for none", "%d is negative", c.Pool.MinFree)
 	}
 	if n := c.Packages.MaxBytes; n != 0 && n < minPackages {
 		bad("packages.max_bytes", fmt.Sprintf("give at least %d, or 0 for none", minPackages), "%d is too little", n)

@@ -34,6 +34,13 @@ func (h *Hub) Publish(jobID string, e glovebox.Event) {
 	}
 }
 
+// Watched reports whether anyone subscribes to a job.
+func (h *Hub) Watched(jobID string) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.subs[jobID]) > 0
+}
+
 // Subscribe returns a channel of what is published for a job from now on, and
 // a function that ends the subscription and closes the channel.
 func (h *Hub) Subscribe(jobID string) (<-chan glovebox.Event, func()) {

@@ -11,6 +11,7 @@ package sandbox
 
 import (
 	"context"
+	"errors"
 	"net"
 	"time"
 
@@ -71,6 +72,10 @@ type Snapshotter interface {
 	// under another key can't be used.
 	TemplateKey() (string, error)
 }
+
+// ErrTemplate is in the error of a Create that failed because its template is
+// damaged, outdated or not there: another start from it would fail as well.
+var ErrTemplate = errors.New("the template can't be used")
 
 // Adopter is a Driver whose running sandboxes can be given to another owner.
 type Adopter interface {

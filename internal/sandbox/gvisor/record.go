@@ -16,8 +16,8 @@ const (
 	exitFile    = "exit"        // written by the creator, if it lives to see the end
 	bootLogFile = "boot.log"    // what the sentry's process said on its standard error
 	socketFile  = "control.sock"
-	limitFile   = "limit"       // the bytes of memory that the sentry watches, which may be changed
-	adoptFile   = "adopt.json"  // the record that is valid once the directory has its name
+	limitFile   = "limit"      // the bytes of memory that the sentry watches, which may be changed
+	adoptFile   = "adopt.json" // the record that is valid once the directory has its name
 )
 
 // record is what is known of a sandbox across processes. It is written whole

@@ -16,6 +16,7 @@ import (
 	"gvisor.dev/gvisor/runsc/version"
 
 	"github.com/glovebox-dev/glovebox"
+	"github.com/glovebox-dev/glovebox/internal/sandbox"
 	"github.com/glovebox-dev/glovebox/internal/sandbox/local"
 )
 
@@ -81,7 +82,7 @@ func (d *Driver) TemplateKey() (string, error) {
 // unusable is the error for a template that can't be used.
 func unusable(dir, format string, args ...any) error {
 	return &glovebox.Error{Code: glovebox.CodeUnavailable, Op: "start from a template",
-		Msg: fmt.Sprintf("the template %s can't be used: %s", filepath.Base(dir), fmt.Sprintf(format, args...))}
+		Msg: fmt.Sprintf("template %s: %s", filepath.Base(dir), fmt.Sprintf(format, args...)), Err: sandbox.ErrTemplate}
 }
 
 // verified remembers which templates were read whole and found to be what
