@@ -61,6 +61,7 @@ func (c *serveCmd) Run(a *app) error {
 	fmt.Fprintf(a.stdout, "Glovebox listens on %s\n", s.URL())
 	if cfg.Concurrency > 0 {
 		go b.prepareImage(ctx)
+		defer b.keepWarm()()
 	}
 	if b.defaultModel() == "" {
 		log.Warn("no model is configured: only jobs that name one can run", "hint", resolve.Hint)

@@ -212,6 +212,7 @@ func (b *backend) worker(tokens bool) *worker.Worker {
 			}
 			return m, info, err
 		},
+		Desktop:        b.cfg.Desktop,
 		EgressDefaults: b.policy, Egress: egress.Options{Internal: b.internal}, GuestSettings: b.settings,
 		Metrics: b.registry, Log: b.log,
 	})

@@ -37,6 +37,7 @@ func (c *workerCmd) Run(a *app) error {
 	if err := w.Start(context.Background()); err != nil {
 		return err
 	}
+	defer b.keepWarm()()
 	fmt.Fprintf(a.stdout, "A worker runs jobs of %s, %d at once\n", cfg.Data, cfg.Concurrency)
 	<-ctx.Done()
 	log.Info("stopping: running jobs are handed over")

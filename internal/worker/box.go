@@ -46,6 +46,9 @@ type box struct {
 	record *egress.Recorder
 	rest   *egressLog
 	closed bool
+	idle   bool // the sandbox was paused, and is thawed by who needs it
+
+	starting sync.WaitGroup // of what starts services
 }
 
 func newBox(h *host) *box { return &box{h: h, busy: make(chan struct{}, 1)} }
@@ -103,6 +106,7 @@ func (b *box) found(ctx context.Context, c *guest.Client, start time.Time) error
 	job := b.h.state()
 	again := b.id == sandbox.ID(job.Sandbox.ID) // only the stream was cut
 	b.hold(c, sandbox.ID(job.Sandbox.ID))
+	b.startDesktop(c)
 	if again {
 		return nil
 	}
@@ -156,10 +160,12 @@ func (b *box) build(ctx context.Context, start time.Time) (_ *guest.Client, err 
 	if c, err = b.reach(ctx, id); err != nil {
 		return nil, err
 	}
-	ready := glovebox.SandboxReady{ID: string(id), Driver: o.DriverName, How: "created", Enforced: b.enforced(ctx, id)}
+	info := b.info(ctx, id)
+	ready := glovebox.SandboxReady{ID: string(id), Driver: o.DriverName, How: "created", Start: info.Start, StartNote: info.StartNote, Enforced: info.Enforced}
 	if job.Sandbox != nil {
 		ready.How = "rebuilt"
 	}
+	b.startDesktop(c) // from a template it runs
 	if cp := job.Checkpoint; cp != nil {
 		ready.How, ready.Commit = "rebuilt", cp.Commit
 	}
@@ -197,17 +203,18 @@ func (b *box) remove() {
 	}
 }
 
-func (b *box) enforced(ctx context.Context, id sandbox.ID) map[string]string {
+// info is what the driver knows of a sandbox, empty if nothing.
+func (b *box) info(ctx context.Context, id sandbox.ID) sandbox.Info {
 	infos, err := b.h.r.o.Driver.List(ctx)
 	if err != nil {
-		return nil
+		return sandbox.Info{}
 	}
 	for _, i := range infos {
 		if i.ID == id {
-			return i.Enforced
+			return i
 		}
 	}
-	return nil
+	return sandbox.Info{}
 }
 
 // reach connects to a sandbox and tells its guest whom it works for.
@@ -243,8 +250,11 @@ func (b *box) dial(ctx context.Context, id sandbox.ID) (*guest.Client, error) {
 	}
 	s := b.h.r.o.GuestSettings
 	s.Hostname, s.Now = "glovebox", b.h.r.o.Now()
-	s.Seed = make([]byte, 32)
+	// The machine may be one of many from one template: what must differ
+	// between them is new each time. Services are told their new secrets.
+	s.Seed, s.Secret = make([]byte, 32), make([]byte, 32)
 	rand.Read(s.Seed)
+	rand.Read(s.Secret)
 	if err := c.Bind(ctx, s); err != nil {
 		// The host name and the clock may be the sandbox's own to keep; then
 		// the guest answers, and all else is in place.
@@ -280,7 +290,7 @@ func (b *box) restore(ctx context.Context, c *guest.Client, cp *glovebox.Checkpo
 func (b *box) hold(c *guest.Client, id sandbox.ID) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.conn, b.id = c, id
+	b.conn, b.id, b.idle = c, id, false
 	if b.closed {
 		go c.Close()
 	}
@@ -306,6 +316,7 @@ func (b *box) settle() {
 	proxy, record, rest := b.proxy, b.record, b.rest
 	b.mu.Unlock()
 	b.hangUp()
+	b.starting.Wait()
 	if proxy == nil || done {
 		return
 	}

@@ -82,6 +82,16 @@ func (r *run) main() {
 	}()
 	defer r.host.close()
 	defer r.rec.finish(0)
+	idle := make(chan struct{})
+	idleCtx, stopIdle := context.WithCancel(r.ctx)
+	go func() {
+		defer close(idle)
+		r.host.box.idleLoop(idleCtx)
+	}()
+	defer func() {
+		stopIdle()
+		<-idle
+	}()
 	r.log.Info("job claimed", "worker", r.lease.Worker)
 
 	out, err := r.guard(r.work)

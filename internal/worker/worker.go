@@ -91,9 +91,17 @@ type Options struct {
 	EgressDefaults egress.Defaults
 	Egress         egress.Options // Record is the worker's own
 
-	// GuestSettings is what every guest is told; Hostname, Now and Seed are
+	// GuestSettings is what every guest is told; Hostname, Now, Secret and Seed are
 	// the worker's own.
 	GuestSettings guest.Settings
+
+	// Desktop starts the services of every machine (display, desktop,
+	// Jupyter) in the background, as soon as it is there.
+	Desktop bool
+
+	// IdlePause is after how long a machine is paused whose job waits for an
+	// answer while nobody watches. 0 means 1 minute; negative is never.
+	IdlePause time.Duration
 
 	screen func(*guest.Client) screen // for tests; nil: the guest's own
 
@@ -158,6 +166,9 @@ func New(o Options) *Worker {
 	orDefault(&o.Renew, o.Lease/5)
 	orDefault(&o.Poll, 2*time.Second)
 	orDefault(&o.Sweep, time.Minute)
+	if o.IdlePause == 0 {
+		o.IdlePause = time.Minute
+	}
 	if o.Drain == 0 {
 		o.Drain = 5 * time.Second
 	}
@@ -240,7 +251,7 @@ func (w *Worker) Guest(jobID string) (*guest.Client, bool) {
 	if r == nil {
 		return nil, false
 	}
-	c := r.host.box.client()
+	c := r.host.box.look()
 	return c, c != nil
 }
 
