@@ -15,7 +15,7 @@
 package history
 
 import (
-	"cmp"
+	"bufio"
 	"context"
 	"io"
 	"path"
@@ -150,7 +150,6 @@ func (r *Repo) List(ctx context.Context, commit, dir string) (entries []Entry, m
 	if err != nil {
 		return nil, false, err
 	}
-	slices.SortFunc(tree, func(a, b entry) int { return cmp.Compare(a.name, b.name) })
 	for _, e := range tree[:min(len(tree), maxList)] {
 		x, err := q.describe(e)
 		if err != nil {
@@ -223,16 +222,24 @@ func (c *content) Close() error {
 	return nil
 }
 
-// query is one use of a Repo. It opens each pack at most once. It is not for
-// several goroutines.
+// query is one use of a Repo. It opens each pack at most once, and has one
+// content open at a time. It is not for several goroutines.
 type query struct {
 	ctx  context.Context
 	r    *Repo
 	open map[int32]Pack
+	in   *bufio.Reader
+	zr   io.ReadCloser
+
+	trees map[oid][]entry // that were read; not to be changed
+	names int             // entries in trees
 }
 
+// maxNames is how many entries of directories a query remembers.
+const maxNames = 100_000
+
 func (r *Repo) begin(ctx context.Context) *query {
-	return &query{ctx: ctx, r: r, open: map[int32]Pack{}}
+	return &query{ctx: ctx, r: r, open: map[int32]Pack{}, trees: map[oid][]entry{}}
 }
 
 func (q *query) end() {

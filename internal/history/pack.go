@@ -248,7 +248,8 @@ func newHash(name string, size int64) hash.Hash {
 	return h
 }
 
-// content returns the content of an object of at most limit bytes.
+// content returns the content of an object of at most limit bytes. It is
+// valid until the next.
 func (q *query) content(id oid, k kind, limit int64) (io.Reader, int64, error) {
 	if err := q.ctx.Err(); err != nil {
 		return nil, 0, context.Cause(q.ctx)
@@ -274,11 +275,19 @@ func (q *query) content(id oid, k kind, limit int64) (io.Reader, int64, error) {
 	if _, err := f.Seek(p.off, io.SeekStart); err != nil {
 		return nil, 0, err
 	}
-	zr, err := zlib.NewReader(bufio.NewReaderSize(f, int(min(p.size+64, 32<<10))))
+	var err error
+	if q.zr == nil {
+		q.in = bufio.NewReaderSize(f, 16<<10)
+		q.zr, err = zlib.NewReader(q.in)
+	} else {
+		q.in.Reset(f)
+		err = q.zr.(zlib.Resetter).Reset(q.in, nil)
+	}
 	if err != nil {
+		q.zr = nil
 		return nil, 0, damaged("an object is not compressed")
 	}
-	return zr, p.size, nil
+	return q.zr, p.size, nil
 }
 
 // get returns the whole content of an object of at most limit bytes.

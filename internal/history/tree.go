@@ -62,12 +62,21 @@ func parseTree(b []byte) ([]entry, error) {
 	return entries, nil
 }
 
+// tree returns the entries of a directory, by name. They must not be changed.
 func (q *query) tree(id oid) ([]entry, error) {
+	if entries, ok := q.trees[id]; ok {
+		return entries, q.ctx.Err()
+	}
 	b, err := q.get(id, kindTree, maxTree)
 	if err != nil {
 		return nil, err
 	}
-	return parseTree(b)
+	entries, err := parseTree(b)
+	if err == nil && q.names+len(entries) <= maxNames {
+		q.trees[id] = entries
+		q.names += len(entries)
+	}
+	return entries, err
 }
 
 // root returns the tree of a commit.
