@@ -157,7 +157,7 @@ func testPause(e *env) {
 	e.wantCode(p.Pause(e.ctx, e.id()), glovebox.CodeNotFound)
 	id := e.create(sandbox.Spec{})
 	c := e.dial(id)
-	e.ask(c, question{Op: "exec", Args: []string{"/bin/sh", "-c", "(while :; do echo x >> /var/ticks; sleep 0.01; done) >/dev/null 2>&1 &"}})
+	e.ask(c, question{Op: "tick", Path: "/var/ticks"})
 	c.Close()
 	for range 2 { // a paused one: no error
 		if err := p.Pause(e.ctx, id); err != nil {
@@ -179,7 +179,7 @@ func testPause(e *env) {
 	}
 	c = e.dial(id)
 	before := len(e.ask(c, question{Op: "read", Path: "/var/ticks"}).Text)
-	if e.ask(c, question{Op: "exec", Args: []string{"/bin/sleep", "0.2"}}); len(e.ask(c, question{Op: "read", Path: "/var/ticks"}).Text) == before {
+	if e.ask(c, question{Op: "spin", N: 1, For: 200 * time.Millisecond}); len(e.ask(c, question{Op: "read", Path: "/var/ticks"}).Text) == before {
 		e.Error("its processes do not go on")
 	}
 	c.Close()

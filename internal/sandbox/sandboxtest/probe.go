@@ -61,6 +61,22 @@ func probeSocket() string {
 	return "/run/probe.sock"
 }
 
+// opTick lets a file grow from now on.
+func opTick(q question) (reply, error) {
+	f, err := os.OpenFile(q.Path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	if err != nil {
+		return reply{}, err
+	}
+	go func() {
+		for range time.Tick(10 * time.Millisecond) {
+			if _, err := f.WriteString("x\n"); err != nil {
+				return
+			}
+		}
+	}()
+	return reply{}, nil
+}
+
 // serve answers on the stream fd, if it is one, and on what connectors bring.
 func serve(fd int) error {
 	_ = os.MkdirAll("/run", 0o755) // to listen there will say so
@@ -122,8 +138,37 @@ func receive(c *net.UnixConn) (net.Conn, error) {
 	return net.FileConn(f)
 }
 
-// handOver sends the stream fd to the guest, waiting for it to listen.
+// handOver sends the stream fd to the guest, waiting for it to listen. Where
+// standard input and output are pipes, it sends one end of a pair of sockets
+// instead, and copies.
 func handOver(fd int) error {
+	if _, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_TYPE); err == nil {
+		return send(fd)
+	}
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	if err := send(pair[0]); err != nil {
+		return err
+	}
+	unix.Close(pair[0])
+	f := os.NewFile(uintptr(pair[1]), "ours")
+	c, err := net.FileConn(f)
+	f.Close()
+	if err != nil {
+		return err
+	}
+	go func() {
+		_, _ = io.Copy(c, os.Stdin) // its end is the end
+		_ = c.(*net.UnixConn).CloseWrite()
+	}()
+	_, err = io.Copy(os.Stdout, c)
+	return err
+}
+
+// send passes the stream fd on.
+func send(fd int) error {
 	var c net.Conn
 	var err error
 	for range 1000 {
@@ -211,6 +256,7 @@ func answer(c net.Conn) {
 var ops = map[string]func(question) (reply, error){
 	"echo": func(q question) (reply, error) { return reply{Text: q.Path}, nil },
 	"exec": opExec,
+	"tick": opTick,
 	"env":  func(question) (reply, error) { return reply{Lines: os.Environ()}, nil },
 	"read": func(q question) (reply, error) {
 		b, err := os.ReadFile(q.Path)

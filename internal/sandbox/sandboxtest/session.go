@@ -50,6 +50,8 @@ type env struct {
 	d     sandbox.Driver
 	ctx   context.Context
 	ids   []sandbox.ID
+
+	closers []io.Closer // drivers, closed in the end
 }
 
 // start opens a driver of the test's own, and checks in the end that nothing
@@ -85,7 +87,7 @@ func (e *env) open() sandbox.Driver {
 		e.Fatal(err)
 	}
 	if c, ok := d.(io.Closer); ok {
-		e.Cleanup(func() { c.Close() })
+		e.closers = append(e.closers, c)
 	}
 	return d
 }
@@ -105,6 +107,9 @@ func (e *env) finish() {
 		for _, leak := range findLeaks(e.dir, e.ids) {
 			e.Errorf("left behind: %s", leak)
 		}
+	}
+	for _, c := range e.closers {
+		c.Close()
 	}
 	if err := os.RemoveAll(e.dir); err != nil {
 		e.Error(err)

@@ -1,0 +1,202 @@
+//go:build linux
+
+package docker
+
+import (
+	"archive/tar"
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"testing/iotest"
+	"time"
+
+	"github.com/moby/moby/client"
+
+	"github.com/glovebox-dev/glovebox"
+	"github.com/glovebox-dev/glovebox/internal/sandbox"
+	"github.com/glovebox-dev/glovebox/internal/sandbox/sandboxtest"
+)
+
+// testImage holds directories and nothing else: the probe guest needs no more.
+const testImage = "glovebox-sandboxtest:latest"
+
+var suite = sandboxtest.Suite{
+	Open:     open,
+	Skip:     skip,
+	BadImage: "glovebox-no-such-image:latest",
+}
+
+func open(dir string) (sandbox.Driver, error) {
+	plain, _, _ := sandboxtest.PlainBinary()
+	return New(Options{Owner: dir, Image: testImage, Guest: plain, Runtime: os.Getenv("GLOVEBOX_TEST_DOCKER_RUNTIME")})
+}
+
+// skip says why there is no engine to test with.
+var skip = sync.OnceValue(func() string {
+	d, err := New(Options{Owner: "/"})
+	if err != nil {
+		return err.Error()
+	}
+	defer d.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	if err := d.Check(ctx); err != nil {
+		return "no Docker engine: " + err.Error()
+	}
+	if _, err := d.images.base(ctx, testImage); err == nil {
+		return ""
+	}
+	if err := loadTestImage(ctx, d.engine); err != nil {
+		return "the engine takes no image: " + err.Error()
+	}
+	return ""
+})
+
+func loadTestImage(ctx context.Context, engine *client.Client) error {
+	var b bytes.Buffer
+	t := tar.NewWriter(&b)
+	for _, dir := range []string{"tmp/", "run/", "var/", "proc/", "sys/", "dev/", "etc/"} {
+		if err := t.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: dir, Mode: 0o777}); err != nil {
+			return err
+		}
+	}
+	if err := t.Close(); err != nil {
+		return err
+	}
+	r, err := engine.ImageImport(ctx, client.ImageImportSource{Source: &b, SourceName: "-"}, testImage, client.ImageImportOptions{})
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	_, err = io.Copy(io.Discard, r)
+	return err
+}
+
+func TestMain(m *testing.M) { suite.Main(m) }
+
+func TestConformance(t *testing.T) { suite.Exercise(t) }
+
+// testSandbox makes a sandbox of a driver of the test's own.
+func testSandbox(t *testing.T, s sandbox.Spec) (*Driver, sandbox.ID) {
+	t.Helper()
+	if why := skip(); why != "" {
+		t.Skip(why)
+	}
+	d, err := open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.ID = sandbox.ID(glovebox.NewID())
+	if err := d.Create(t.Context(), s); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := d.Destroy(context.Background(), s.ID); err != nil {
+			t.Error(err)
+		}
+		d.(*Driver).Close()
+	})
+	return d.(*Driver), s.ID
+}
+
+// A container is made as the package says that it is.
+func TestConfined(t *testing.T) {
+	t.Parallel()
+	d, id := testSandbox(t, sandbox.Spec{Limits: glovebox.Limits{MemoryBytes: 256 << 20, Processes: 50, CPUMillis: 500}})
+	r, err := d.engine.ContainerInspect(t.Context(), d.name(id), client.ContainerInspectOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := r.Container.HostConfig
+	if h.NetworkMode != "none" || h.Privileged || len(h.Binds) != 0 || len(h.Mounts) != 0 || len(r.Container.Mounts) != 0 || len(h.Devices) != 0 {
+		t.Errorf("it has a network, mounts, devices or privileges: %+v", h)
+	}
+	if strings.Join(h.CapDrop, " ") != "ALL" || strings.Join(h.SecurityOpt, " ") != "no-new-privileges" {
+		t.Errorf("capabilities dropped: %v; security: %v", h.CapDrop, h.SecurityOpt)
+	}
+	if h.Memory != 256<<20 || h.MemorySwap != 256<<20 || *h.PidsLimit != 50 || h.NanoCPUs != 500_000_000 {
+		t.Errorf("limits: %d %d %d %d", h.Memory, h.MemorySwap, *h.PidsLimit, h.NanoCPUs)
+	}
+	b, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(r.Container.State.Pid), "status"))
+	if err != nil {
+		t.Skip("the engine is on another machine")
+	}
+	if s := string(b); !strings.Contains(s, "NoNewPrivs:\t1") || !strings.Contains(s, "CapBnd:\t00000000000000eb") {
+		t.Errorf("the guest's status:\n%s", s)
+	}
+}
+
+// A paused sandbox says so, and goes on when it is dialled.
+func TestPause(t *testing.T) {
+	t.Parallel()
+	d, id := testSandbox(t, sandbox.Spec{})
+	for range 2 {
+		if err := d.Pause(t.Context(), id); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if infos, err := d.List(t.Context()); err != nil || len(infos) != 1 || infos[0].State != sandbox.Paused {
+		t.Fatalf("%+v, %v", infos, err)
+	}
+	conn, err := d.Dial(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn.Close()
+	if infos, err := d.List(t.Context()); err != nil || infos[0].State != sandbox.Running {
+		t.Fatalf("%+v, %v", infos, err)
+	}
+}
+
+// An engine that is not there is unavailable, and the error says what to look at.
+func TestNoEngine(t *testing.T) {
+	t.Parallel()
+	d, err := New(Options{Host: "unix://" + filepath.Join(t.TempDir(), "no.sock"), Owner: "/", Image: "x"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	err = d.Create(t.Context(), sandbox.Spec{ID: sandbox.ID(glovebox.NewID())})
+	if e, ok := errors.AsType[*glovebox.Error](err); !ok || e.Code != glovebox.CodeUnavailable || e.Hint == "" {
+		t.Errorf("%v", err)
+	}
+	if _, err := New(Options{Host: "nonsense", Owner: "/"}); glovebox.CodeOf(err) != glovebox.CodeInvalid {
+		t.Errorf("%v", err)
+	}
+}
+
+func frame(kind byte, s string) []byte {
+	b := make([]byte, 8, 8+len(s))
+	b[0] = kind
+	binary.BigEndian.PutUint32(b[4:], uint32(len(s)))
+	return append(b, s...)
+}
+
+func TestDemux(t *testing.T) {
+	t.Parallel()
+	whole := bytes.Join([][]byte{frame(1, "hel"), frame(1, ""), frame(2, "oops"), frame(1, "lo")}, nil)
+	for _, r := range []io.Reader{bytes.NewReader(whole), iotest.OneByteReader(bytes.NewReader(whole))} {
+		got, err := io.ReadAll(&demux{r: r})
+		if string(got) != "hello" || err == nil || !strings.Contains(err.Error(), "oops") {
+			t.Errorf("%q, %v", got, err)
+		}
+	}
+	if got, err := io.ReadAll(&demux{r: bytes.NewReader(frame(1, "hello")[:10])}); string(got) != "he" || !errors.Is(err, io.ErrUnexpectedEOF) {
+		t.Errorf("%q, %v", got, err)
+	}
+	if _, err := io.ReadAll(&demux{r: bytes.NewReader(frame(9, "x"))}); err == nil {
+		t.Error("a frame of an unknown type is no error")
+	}
+	d := &demux{r: bytes.NewReader(frame(2, strings.Repeat("x", 1<<16)))}
+	if _, err := io.ReadAll(d); err == nil || len(d.complaint) != maxComplaint {
+		t.Errorf("%d bytes were kept, %v", len(d.complaint), err)
+	}
+}
