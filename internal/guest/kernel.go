@@ -28,7 +28,8 @@ const (
 // InterruptKernel ends it.
 //
 // The error says that the cell could not be run or followed: CodeInvalid for
-// a cell that is none, CodeUnavailable if the kernel does not start. A cell
+// a cell that is none, CodeNotFound if the image has no such kernel,
+// CodeConflict if it does not start, CodeLimit if there are too many. A cell
 // that fails is a CellResult.
 func (c *Client) Execute(ctx context.Context, cell Cell, f func(CellOutput)) (CellResult, error) {
 	if len(cell.Code) > maxCode {

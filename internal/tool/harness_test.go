@@ -40,8 +40,15 @@ var allTools = All()
 
 func newBox(t testing.TB) *box {
 	t.Helper()
+	return newBoxWith(t, guestd.Options{})
+}
+
+// newBoxWith is newBox with options of the guest; its root is made here.
+func newBoxWith(t testing.TB, o guestd.Options) *box {
+	t.Helper()
 	root := t.TempDir()
-	server, err := guestd.New(guestd.Options{Root: root})
+	o.Root = root
+	server, err := guestd.New(o)
 	if err != nil {
 		t.Fatal(err)
 	}

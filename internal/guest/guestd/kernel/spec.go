@@ -63,15 +63,15 @@ func findSpec(dirs []string, language string) (Spec, error) {
 			}
 			s := Spec{Name: name}
 			if len(b) > maxSpec {
-				return Spec{}, glovebox.Errorf(glovebox.CodeUnavailable, "%s is larger than %d bytes", file, maxSpec)
+				return Spec{}, glovebox.Errorf(glovebox.CodeNotFound, "%s is larger than %d bytes", file, maxSpec)
 			}
 			if err := json.Unmarshal(b, &s); err != nil || len(s.Argv) == 0 {
-				return Spec{}, glovebox.Errorf(glovebox.CodeUnavailable, "%s is no kernel specification: %v", file, err)
+				return Spec{}, glovebox.Errorf(glovebox.CodeNotFound, "%s is no kernel specification: %v", file, err)
 			}
 			return s, nil
 		}
 	}
-	return Spec{}, glovebox.Errorf(glovebox.CodeUnavailable, "no %s kernel is installed: the image has no %s/kernel.json in %s",
+	return Spec{}, glovebox.Errorf(glovebox.CodeNotFound, "no %s kernel is installed: the image has no %s/kernel.json in %s",
 		language, names[0], strings.Join(dirs, " or "))
 }
 

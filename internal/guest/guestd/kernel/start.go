@@ -134,7 +134,7 @@ func (m *Manager) start(ctx context.Context, name, language string) (*live, erro
 	l.proc, err = m.o.Start(fmt.Sprintf("kernel-%s-%d", cleanName(name), m.serial.Add(1)), spec.args(l.connection.file), spec.Env, startLog)
 	if err != nil {
 		_ = m.o.AsUser(l.connection.remove)
-		return nil, glovebox.Errorf(glovebox.CodeUnavailable, "the %s kernel does not start: %w", language, err)
+		return nil, glovebox.Errorf(glovebox.CodeConflict, "the %s kernel does not start: %w", language, err)
 	}
 	l.pid = l.proc.State(false).PID
 	m.wg.Go(func() { m.watch(l) })
@@ -153,7 +153,7 @@ func (l *live) startError(language string, err error) error {
 	if said != "" {
 		said = "; it said: " + said
 	}
-	return glovebox.Errorf(glovebox.CodeUnavailable, "the %s kernel does not start: %v%s", language, err, said)
+	return glovebox.Errorf(glovebox.CodeConflict, "the %s kernel does not start: %v%s", language, err, said)
 }
 
 // watch waits for the end of a process and clears up after it.
