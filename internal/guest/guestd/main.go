@@ -3,6 +3,7 @@
 package guestd
 
 import (
+	"context"
 	"errors"
 	"flag"
 	"fmt"
@@ -18,6 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/glovebox-dev/glovebox/internal/guest"
+	"github.com/glovebox-dev/glovebox/internal/guest/wire"
 )
 
 // SocketPath is where, in a sandbox, the daemon takes connections. Only root
@@ -28,7 +30,8 @@ const SocketPath = "/run/glovebox/guest.sock"
 // returns the exit code.
 //
 // serve is the first process of a sandbox. It takes connections at SocketPath
-// and, if its standard input is a socket, over that too.
+// and, if its standard input is a socket, over that too. If its standard
+// output is one, it is a spare connection: see wire.SpareMark.
 //
 // connect, started in the sandbox by whatever the driver has (exec), joins its
 // standard input and output to the daemon. If standard input is a socket and
@@ -72,8 +75,11 @@ func serveMain(socket string) error {
 	if err != nil {
 		return err
 	}
-	if conn, err := stdinConn(); err == nil {
+	if conn, err := inherited(os.Stdin); err == nil {
 		go s.ServeConn(conn)
+	}
+	if conn, err := inherited(os.Stdout); err == nil {
+		go s.serveSpare(conn)
 	}
 	stop := make(chan os.Signal, 1)
 	signal.Notify(stop, syscall.SIGTERM, syscall.SIGINT)
@@ -86,17 +92,51 @@ func serveMain(socket string) error {
 	return errors.Join(err, s.Close())
 }
 
-// stdinConn is standard input as a connection, if it is a socket.
-func stdinConn() (net.Conn, error) {
-	conn, err := net.FileConn(os.Stdin)
+// inherited is standard input or output as a connection, if it is a socket.
+func inherited(f *os.File) (net.Conn, error) {
+	fd := int(f.Fd())
+	conn, err := net.FileConn(f)
 	if err != nil {
 		return nil, err
 	}
-	if null, err := os.Open(os.DevNull); err == nil { // no process inherits it
-		_ = unix.Dup3(int(null.Fd()), 0, 0)
+	if null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0); err == nil { // no process inherits it
+		_ = unix.Dup3(int(null.Fd()), fd, 0)
 		null.Close()
 	}
 	return conn, nil
+}
+
+// serveSpare says on a connection that it is waited for, and serves it when
+// something comes. A machine that was frozen meanwhile goes on with another
+// one in its place, and need not start a process to be reached.
+func (s *Server) serveSpare(conn net.Conn) {
+	stop := context.AfterFunc(s.ctx, func() { conn.Close() })
+	first := make([]byte, 1)
+	_, err := conn.Write([]byte{wire.SpareMark})
+	if err == nil {
+		_, err = io.ReadFull(conn, first)
+	}
+	if !stop() || err != nil {
+		conn.Close()
+		return
+	}
+	s.ServeConn(&begunConn{Conn: conn, first: first})
+}
+
+// begunConn is a connection of which something was read already.
+type begunConn struct {
+	net.Conn
+	first []byte // read again before the rest; one goroutine reads
+}
+
+// Read reads what was read already, then the rest.
+func (c *begunConn) Read(b []byte) (int, error) {
+	if len(c.first) > 0 {
+		n := copy(b, c.first)
+		c.first = c.first[n:]
+		return n, nil
+	}
+	return c.Conn.Read(b)
 }
 
 func listenUnix(socket string) (*net.UnixListener, error) {

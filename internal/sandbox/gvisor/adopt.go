@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 
@@ -83,9 +84,11 @@ func (d *Driver) rename(from sandbox.ID, next *record) error {
 		delete(d.children, from)
 		c.id, d.children[next.ID] = next.ID, c
 	}
-	if c := d.first[from]; c != nil {
-		delete(d.first, from)
-		d.first[next.ID] = c
+	for _, m := range []map[sandbox.ID]net.Conn{d.first, d.spare} {
+		if c := m[from]; c != nil {
+			delete(m, from)
+			m[next.ID] = c
+		}
 	}
 	// Only tidies: without it the record is found as well.
 	_ = os.Rename(filepath.Join(d.dir(next.ID), adoptFile), filepath.Join(d.dir(next.ID), recordFile))

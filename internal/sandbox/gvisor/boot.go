@@ -3,7 +3,9 @@ package gvisor
 import (
 	"encoding/binary"
 	"fmt"
+	"math"
 	"os"
+	"runtime/debug"
 	"runtime/metrics"
 	"sync/atomic"
 	"time"
@@ -22,6 +24,13 @@ const bootEnv = "GLOVEBOX_BOOT"
 // exitMemory is the exit status of a sentry that went over its memory limit:
 // what a shell shows for a process that the kernel's OOM killer ended.
 const exitMemory = 137
+
+// bootHeap is how large the sentry's heap may become before garbage is
+// collected, for the first bootTime.
+const (
+	bootHeap = 64 << 20
+	bootTime = 3 * time.Second
+)
 
 // causeMemory is written to the cause file, with the limit.
 const causeMemory = "killed: out of memory (limit %d MiB)"
@@ -47,6 +56,16 @@ func enterBoot() {
 		fatalBoot("its creator is gone", err)
 	}
 	g.Close()
+
+	// A sentry that starts, and most of all one that reads the state of a
+	// template, makes much and drops little: collecting only delays it.
+	debug.SetGCPercent(-1)
+	debug.SetMemoryLimit(bootHeap)
+	time.AfterFunc(bootTime, func() {
+		debug.SetMemoryLimit(math.MaxInt64)
+		debug.SetGCPercent(100)
+		debug.FreeOSMemory()
+	})
 
 	// When the machine runs out of memory, sandboxes go first.
 	_ = os.WriteFile("/proc/self/oom_score_adj", []byte("500"), 0)

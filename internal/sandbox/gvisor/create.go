@@ -144,7 +144,7 @@ func (d *Driver) build(ctx context.Context, s sandbox.Spec, r *record, guest str
 	go d.reap(c, st)
 
 	if r.Process, err = local.ProcessOf(st.cmd.Process.Pid); err != nil {
-		st.first.Close()
+		st.hangUp()
 		return err
 	}
 	err = func() error {
@@ -162,18 +162,28 @@ func (d *Driver) build(ctx context.Context, s sandbox.Spec, r *record, guest str
 		return d.boot(ctx, r, st, t)
 	}()
 	if err != nil {
-		st.first.Close()
+		st.hangUp()
 		return err
 	}
-	if t != nil {
-		// The guest closed what it was started with before it was frozen.
-		st.first.Close()
-		return nil
-	}
-	d.mu.Lock()
-	d.first[s.ID] = st.first
-	d.mu.Unlock()
+	d.keepStreams(s.ID, st, t)
 	return nil
+}
+
+// keepStreams keeps the streams to a guest for those who dial.
+func (d *Driver) keepStreams(id sandbox.ID, st *sentry, t *template) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if t == nil {
+		d.first[id], d.spare[id] = st.first, st.spare
+		return
+	}
+	// The guest closed its first one before it was frozen.
+	st.first.Close()
+	if t.Spare {
+		d.first[id] = st.spare
+	} else {
+		st.spare.Close()
+	}
 }
 
 // boot waits for the sentry and starts the guest, or lets it go on as it was
@@ -222,7 +232,5 @@ func (d *Driver) reap(c *child, st *sentry) {
 	delete(d.children, id)
 	d.mu.Unlock()
 	close(c.done)
-	if c := d.takeFirst(id); c != nil {
-		c.Close()
-	}
+	d.hangUp(id)
 }

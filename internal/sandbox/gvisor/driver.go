@@ -73,6 +73,7 @@ type Driver struct {
 
 	mu       sync.Mutex
 	first    map[sandbox.ID]net.Conn // streams to guests, until they are dialled
+	spare    map[sandbox.ID]net.Conn // second ones, on which guests that can wait: for those that are frozen
 	children map[sandbox.ID]*child   // sentries that this Driver started
 
 	verified verified
@@ -108,7 +109,7 @@ func New(o Options) (*Driver, error) {
 	if o.Runsc == "" {
 		o.Runsc = selfExe
 	}
-	d := &Driver{o: o, first: make(map[sandbox.ID]net.Conn), children: make(map[sandbox.ID]*child)}
+	d := &Driver{o: o, first: make(map[sandbox.ID]net.Conn), spare: make(map[sandbox.ID]net.Conn), children: make(map[sandbox.ID]*child)}
 	for _, p := range []string{d.sandboxes(), d.guests()} {
 		if err := os.MkdirAll(p, 0o700); err != nil {
 			return nil, &glovebox.Error{Code: glovebox.CodeUnavailable, Op: "open the gvisor driver",
@@ -125,9 +126,11 @@ func New(o Options) (*Driver, error) {
 func (d *Driver) Close() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for id, c := range d.first {
-		c.Close()
-		delete(d.first, id)
+	for _, m := range []map[sandbox.ID]net.Conn{d.first, d.spare} {
+		for id, c := range m {
+			c.Close()
+			delete(m, id)
+		}
 	}
 	return nil
 }
@@ -138,12 +141,23 @@ func (d *Driver) guests() string    { return filepath.Join(d.o.StateDir, "guest"
 func (d *Driver) dir(id sandbox.ID) string { return filepath.Join(d.sandboxes(), string(id)) }
 
 // takeFirst returns the stream that PID 1 of a sandbox was given, once.
-func (d *Driver) takeFirst(id sandbox.ID) net.Conn {
+func (d *Driver) takeFirst(id sandbox.ID) net.Conn { return d.take(d.first, id) }
+
+func (d *Driver) take(m map[sandbox.ID]net.Conn, id sandbox.ID) net.Conn {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	c := d.first[id]
-	delete(d.first, id)
+	c := m[id]
+	delete(m, id)
 	return c
+}
+
+// hangUp closes the streams to the guest of a sandbox that nobody has taken.
+func (d *Driver) hangUp(id sandbox.ID) {
+	for _, m := range []map[sandbox.ID]net.Conn{d.first, d.spare} {
+		if c := d.take(m, id); c != nil {
+			c.Close()
+		}
+	}
 }
 
 // reaped waits until the end of a sandbox's process is written down, if it is

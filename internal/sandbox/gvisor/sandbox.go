@@ -198,9 +198,7 @@ func (d *Driver) Destroy(ctx context.Context, id sandbox.ID) error {
 // the processes, then their cgroups, last the directory, which is the record
 // of what there was.
 func (d *Driver) remove(id sandbox.ID, dir string) error {
-	if c := d.takeFirst(id); c != nil {
-		c.Close()
-	}
+	d.hangUp(id)
 	r, err := readRecord(dir)
 	if err != nil {
 		return err

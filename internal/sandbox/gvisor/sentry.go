@@ -29,12 +29,19 @@ type sentry struct {
 	gate  *os.File // one byte lets it begin
 	ready *os.File // gives one byte when it is ready for control
 	first net.Conn // our end of its first process's standard input
+	spare net.Conn // our end of its standard output
 }
 
 // close releases what the creator holds of it.
 func (s *sentry) close() {
 	s.gate.Close()
 	s.ready.Close()
+}
+
+// hangUp closes the streams to the guest.
+func (s *sentry) hangUp() {
+	s.first.Close()
+	s.spare.Close()
 }
 
 // donation collects the files that a process inherits and the numbers they
@@ -80,11 +87,15 @@ func (d *Driver) startSentry(s sandbox.Spec, p *plan, guest string, attr *syscal
 	if err != nil {
 		return nil, errors.Join(err, gateR.Close(), gateW.Close(), readyR.Close(), readyW.Close())
 	}
-	st := &sentry{gate: gateW, ready: readyR, first: first}
+	spare, stdout, err := socketPair()
+	if err != nil {
+		return nil, errors.Join(err, gateR.Close(), gateW.Close(), readyR.Close(), readyW.Close(), first.Close(), stdin.Close())
+	}
+	st := &sentry{gate: gateW, ready: readyR, first: first, spare: spare}
 	defer func() {
 		if err != nil {
 			st.close()
-			first.Close()
+			st.hangUp()
 		}
 	}()
 
@@ -109,7 +120,7 @@ func (d *Driver) startSentry(s sandbox.Spec, p *plan, guest string, attr *syscal
 		"--io-fds="+don.add(os.Open(s.Image))+","+don.add(os.Open(guest)),
 		"--gofer-filestore-fds="+don.add(filestore(dir)),
 		"--gofer-mount-confs="+mountConfs(s.Limits.DiskBytes),
-		"--stdio-fds="+don.add(stdin, nil)+","+don.add(os.OpenFile(os.DevNull, os.O_WRONLY, 0))+","+don.add(os.OpenFile(os.DevNull, os.O_WRONLY, 0)),
+		"--stdio-fds="+don.add(stdin, nil)+","+don.add(stdout, nil)+","+don.add(os.OpenFile(os.DevNull, os.O_WRONLY, 0)),
 		"--cpu-num="+strconv.Itoa(p.numCPU),
 	)
 	if p.memory != 0 {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
 	"os"
 	"path/filepath"
 	"time"
@@ -17,6 +18,7 @@ import (
 	"gvisor.dev/gvisor/runsc/boot"
 
 	"github.com/glovebox-dev/glovebox"
+	"github.com/glovebox-dev/glovebox/internal/guest/wire"
 	"github.com/glovebox-dev/glovebox/internal/sandbox"
 	"github.com/glovebox-dev/glovebox/internal/sandbox/local"
 )
@@ -88,6 +90,10 @@ func (d *Driver) freeze(ctx context.Context, r *record, dir string) (err error) 
 		}
 	}()
 	m := &manifest{Limits: r.Limits}
+	if spare := d.take(d.spare, r.ID); spare != nil {
+		defer spare.Close() // when it is frozen
+		m.Spare = waitsOn(spare)
+	}
 	if m.Key, err = d.TemplateKey(); err != nil {
 		return err
 	}
@@ -121,6 +127,15 @@ func (d *Driver) freeze(ctx context.Context, r *record, dir string) (err error) 
 		return fmt.Errorf("name the template: %w", err)
 	}
 	return syncDir(filepath.Dir(dir))
+}
+
+// waitsOn reports whether the guest has said that it waits on its spare
+// stream, which it does as soon as it runs.
+func waitsOn(spare net.Conn) bool {
+	b := make([]byte, 2)
+	_ = spare.SetReadDeadline(time.Now().Add(100 * time.Millisecond))
+	n, err := spare.Read(b)
+	return err == nil && n == 1 && b[0] == wire.SpareMark
 }
 
 // makeAside makes an empty directory and holds it. One that nobody holds is

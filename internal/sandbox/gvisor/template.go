@@ -39,6 +39,7 @@ type manifest struct {
 	Key    string          `json:"key"` // [Driver.TemplateKey] of its maker
 	Image  fileID          `json:"image"`
 	Limits glovebox.Limits `json:"limits"` // of the machine that was frozen
+	Spare  bool            `json:"spare"`  // the guest waits on its spare stream
 	Files  []manifestEntry `json:"files"`  // as templateFiles
 }
 

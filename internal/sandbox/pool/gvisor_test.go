@@ -37,7 +37,6 @@ func TestMain(m *testing.M) {
 	}))
 }
 
-
 // tb is what tests and benchmarks have.
 type tb = testing.TB
 
@@ -174,5 +173,42 @@ func TestReal(t *testing.T) {
 			t.Errorf("it is listed as %+v", i)
 		}
 		m.end(t, tmpl)
+	}
+}
+
+// What the parts of a start from the template take.
+func TestWhere(t *testing.T) {
+	base, dir, image := newBase(t)
+	tmpl := newTemplate(t, base, dir, image)
+	ctx := t.Context()
+	for range 6 {
+		var took []time.Duration
+		begun := time.Now()
+		lap := func() { took = append(took, time.Since(begun).Round(100*time.Microsecond)) }
+		id := sandbox.ID(glovebox.NewID())
+		if err := tmpl.Create(ctx, sandbox.Spec{ID: id, Limits: glovebox.DefaultLimits()}); err != nil {
+			t.Fatal(err)
+		}
+		lap()
+		conn, err := tmpl.Dial(ctx, id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lap()
+		c, err := guest.NewClient(ctx, conn, guest.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		lap()
+		s := guest.Settings{Hostname: "glovebox", Now: time.Now(), Secret: make([]byte, 32), Seed: make([]byte, 32)}
+		_ = c.Bind(ctx, s)
+		lap()
+		_ = c.Bind(ctx, s)
+		lap()
+		_ = c.StartServices(ctx)
+		lap()
+		t.Log(took)
+		c.Close()
+		_ = tmpl.Destroy(ctx, id)
 	}
 }
