@@ -1,0 +1,97 @@
+//go:build linux
+
+// Package browsertest starts a real Chromium of this host for tests.
+package browsertest
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"regexp"
+	"sync"
+	"testing"
+)
+
+// shared is the one that the tests of a program share: it takes a second to start.
+var shared struct {
+	mu   sync.Mutex
+	addr string
+	err  error
+	stop func()
+}
+
+// Dialer returns what connects to a Chromium without a window, which all
+// tests of the program share, so that they must not be parallel. The test is
+// skipped if Chromium is not installed. TestMain has to call [Stop].
+func Dialer(t testing.TB) func(ctx context.Context) (net.Conn, error) {
+	t.Helper()
+	path, err := exec.LookPath("chromium")
+	if err != nil {
+		t.Skip("chromium is not installed: apt-get install chromium")
+	}
+	shared.mu.Lock()
+	defer shared.mu.Unlock()
+	if shared.stop == nil && shared.err == nil {
+		shared.addr, shared.stop, shared.err = start(path)
+	}
+	if shared.err != nil {
+		t.Fatal(shared.err)
+	}
+	addr := shared.addr
+	return func(ctx context.Context) (net.Conn, error) { return (&net.Dialer{}).DialContext(ctx, "tcp", addr) }
+}
+
+// Stop ends the browser, if one was started.
+func Stop() {
+	shared.mu.Lock()
+	defer shared.mu.Unlock()
+	if shared.stop != nil {
+		shared.stop()
+		shared.stop = nil
+	}
+}
+
+var listening = regexp.MustCompile(`DevTools listening on ws://([0-9.]+:\d+)/`)
+
+func start(path string) (addr string, stop func(), err error) {
+	dir, err := os.MkdirTemp("", "glovebox-chromium-")
+	if err != nil {
+		return "", nil, err
+	}
+	cmd := exec.Command(path, "--headless=new", "--no-sandbox", "--disable-gpu", "--no-first-run", "--no-proxy-server", "--disable-background-networking",
+		"--disable-component-update", "--remote-debugging-port=0", "--user-data-dir="+dir, "--window-size=1280,800", "about:blank")
+	stderr, err := cmd.StderrPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		os.RemoveAll(dir)
+		return "", nil, err
+	}
+	found := make(chan string, 1)
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		defer close(found)
+		told := false
+		for s := bufio.NewScanner(stderr); s.Scan(); {
+			if m := listening.FindStringSubmatch(s.Text()); m != nil && !told {
+				found <- m[1]
+				told = true
+			}
+		}
+	})
+	stop = func() {
+		_ = cmd.Process.Kill()
+		wg.Wait()
+		_ = cmd.Wait()
+		os.RemoveAll(dir)
+	}
+	if addr = <-found; addr == "" {
+		stop()
+		return "", nil, fmt.Errorf("%s ended without listening", path)
+	}
+	return addr, stop, nil
+}
