@@ -87,8 +87,8 @@ type Options struct {
 	// running, with everything recorded. It may be nil.
 	Drain <-chan struct{}
 
-	// Prove runs one proof in the workspace. Nil: with bash, in the guest.
-	Prove func(ctx context.Context, g *guest.Client, command string) (glovebox.Proof, error)
+	// Prove runs one proof. Nil: with bash in the workspace, or in the sandbox's browser.
+	Prove func(ctx context.Context, env *tool.Env, p tool.Proof) (glovebox.Proof, error)
 
 	// Handover finds out what a ControlChanged event says about the machine
 	// when mouse and keyboard change hands. since is the event with which the

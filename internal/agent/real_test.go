@@ -116,11 +116,11 @@ call finish
 func TestProve(t *testing.T) {
 	t.Parallel()
 	g, _ := newGuest(t)
-	p, err := prove(t.Context(), g, "echo out; echo err >&2; exit 7")
+	p, err := prove(t.Context(), &tool.Env{Guest: g}, tool.Proof{Command: "echo out; echo err >&2; exit 7"})
 	if err != nil || p.ExitCode != 7 || !strings.Contains(p.Output, "out") || !strings.Contains(p.Output, "err") {
 		t.Errorf("%+v, %v", p, err)
 	}
-	p, err = prove(t.Context(), g, "seq 1 100000")
+	p, err = prove(t.Context(), &tool.Env{Guest: g}, tool.Proof{Command: "seq 1 100000"})
 	if err != nil || len(p.Output) > proofOutput || !strings.HasSuffix(p.Output, "99999\n100000\n") {
 		t.Errorf("%d bytes, %v", len(p.Output), err)
 	}
@@ -130,7 +130,7 @@ func TestProve(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := prove(ctx, g, "true"); err == nil {
+	if _, err := prove(ctx, &tool.Env{Guest: g}, tool.Proof{Command: "true"}); err == nil {
 		t.Error("no error although it was cancelled")
 	}
 }

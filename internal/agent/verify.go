@@ -15,7 +15,8 @@ import (
 const (
 	finishTries  = 5                // finishes whose proofs may fail
 	maxProofs    = 20               // of one finish
-	proofTime    = 10 * time.Minute // for each proof
+	proofTime    = 10 * time.Minute // for each proof that is a command
+	pageTime     = 4 * time.Minute  // for each that is a page
 	proofOutput  = 4 << 10          // bytes, the end of it
 	exitTimedOut = 124              // of a proof that took too long, as timeout(1) has it
 )
@@ -24,7 +25,7 @@ const (
 // in one write with the result of the call; else the model gets their output.
 func (r *run) verify(ctx context.Context, g *guest.Client, c pendingCall, fin tool.Finish, start time.Time) error {
 	if n := len(fin.Proofs); n == 0 || n > maxProofs {
-		return r.finish(ctx, c, finishFailed(c, fmt.Sprintf("finish needs 1 to %d proofs; %d came. A proof is a command that exits with 0 only if the project does what was asked.", maxProofs, n), start))
+		return r.finish(ctx, c, finishFailed(c, fmt.Sprintf("finish needs 1 to %d proofs; %d came. A proof is a command that exits with 0, or a page that opens, only if the project does what was asked.", maxProofs, n), start))
 	}
 	if err := r.checkpoint(ctx); err != nil { // what is proven is kept, without what the proofs leave behind
 		return err
@@ -35,10 +36,11 @@ func (r *run) verify(ctx context.Context, g *guest.Client, c pendingCall, fin to
 		}
 	}
 	v := glovebox.Verified{Passed: true, Summary: fin.Summary, HowToRun: fin.HowToRun}
-	for _, command := range fin.Proofs {
+	env := &tool.Env{Guest: g, CallID: c.CallID, Job: r.job, Save: r.Host.Save, Load: r.Load}
+	for _, proof := range fin.Proofs {
 		var p glovebox.Proof
 		var failed error
-		why, panicked, end := r.during(ctx, action{}, func(ctx context.Context) { p, failed = r.Prove(ctx, g, command) })
+		why, panicked, end := r.during(ctx, action{}, func(ctx context.Context) { p, failed = r.Prove(ctx, env, proof) })
 		r.dirty = true // a build leaves files
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
@@ -105,18 +107,37 @@ func proofReport(proofs []glovebox.Proof) string {
 	fmt.Fprintf(&b, "%d of %d proofs failed, so the job goes on. Repair the project, not the proof, then call finish again.\n", failed, len(proofs))
 	room := (tool.OutputBound - 2048) / max(1, failed)
 	for _, p := range proofs {
+		name := bounded(p.Command, 200)
+		if p.Page != "" {
+			name = "page " + bounded(p.Page, 200)
+		}
 		if p.ExitCode == 0 {
-			fmt.Fprintf(&b, "\npassed: %s\n", bounded(p.Command, 200))
+			fmt.Fprintf(&b, "\npassed: %s\n", name)
 			continue
 		}
-		fmt.Fprintf(&b, "\nFAILED with exit code %d after %.1f s: %s\n%s\n", p.ExitCode, float64(p.DurationMS)/1000, bounded(p.Command, 200), tail(p.Output, min(proofOutput, room)))
+		how := fmt.Sprintf("with exit code %d ", p.ExitCode)
+		if p.Page != "" {
+			how = ""
+		}
+		fmt.Fprintf(&b, "\nFAILED %safter %.1f s: %s\n%s\n", how, float64(p.DurationMS)/1000, name, tail(p.Output, min(proofOutput, room)))
 	}
 	return b.String()
 }
 
-// prove runs one proof with bash, in the workspace.
-func prove(ctx context.Context, g *guest.Client, command string) (glovebox.Proof, error) {
-	return proveWithin(ctx, g, command, proofTime)
+// prove runs one proof: a command with bash in the workspace, or a page in the
+// sandbox's browser.
+func prove(ctx context.Context, env *tool.Env, p tool.Proof) (glovebox.Proof, error) {
+	if p.Page == "" {
+		return proveWithin(ctx, env.Guest, p.Command, proofTime)
+	}
+	pctx, cancel := context.WithTimeout(ctx, pageTime)
+	defer cancel()
+	proof, err := tool.ProvePage(pctx, env, p)
+	if errors.Is(pctx.Err(), context.DeadlineExceeded) && ctx.Err() == nil {
+		proof.ExitCode, err = exitTimedOut, nil
+		proof.Output = fmt.Sprintf("[stopped after %s]", pageTime)
+	}
+	return proof, err
 }
 
 func proveWithin(ctx context.Context, g *guest.Client, command string, limit time.Duration) (glovebox.Proof, error) {

@@ -193,7 +193,8 @@ func (w *world) options() Options {
 			defer w.mu.Unlock()
 			w.live = append(w.live, e)
 		},
-		Prove: func(ctx context.Context, _ *guest.Client, command string) (glovebox.Proof, error) {
+		Prove: func(ctx context.Context, _ *tool.Env, proof tool.Proof) (glovebox.Proof, error) {
+			command := proof.Command
 			if w.prove != nil {
 				return w.prove(ctx, command)
 			}
@@ -263,7 +264,7 @@ func (w *world) tools() []tool.Tool {
 		}},
 		{Name: "finish", Description: "Finishes.", Schema: schema, Run: func(_ context.Context, env *tool.Env, in json.RawMessage) (tool.Result, error) {
 			count(env)
-			var f struct{ Proofs []string }
+			var f struct{ Proofs []tool.Proof }
 			json.Unmarshal(in, &f)
 			return tool.Result{Finish: &tool.Finish{Summary: "It is done.", HowToRun: "npm start", Proofs: f.Proofs}}, nil
 		}},

@@ -137,6 +137,9 @@ func (c *checker) wrong(field, format string, args ...any) {
 
 // check returns v with its numbers normalised and without optional nulls.
 func (c *checker) check(s *jsonschema.Schema, field string, v any) any {
+	if len(s.AnyOf) > 0 {
+		return c.either(s, field, v)
+	}
 	switch s.Type {
 	case "object":
 		return c.object(s, field, v)
@@ -151,6 +154,24 @@ func (c *checker) check(s *jsonschema.Schema, field string, v any) any {
 			c.wrong(field, "got %s, want %s", shown(v), expected(s))
 		}
 	}
+	return v
+}
+
+// either checks a value that may be of several types, against the schema of its own.
+func (c *checker) either(s *jsonschema.Schema, field string, v any) any {
+	kind := ""
+	switch v.(type) {
+	case string:
+		kind = "string"
+	case map[string]any:
+		kind = "object"
+	}
+	for _, one := range s.AnyOf {
+		if one.Type == kind {
+			return c.check(one, field, v)
+		}
+	}
+	c.wrong(field, "got %s, want %s", shown(v), expected(s))
 	return v
 }
 
@@ -248,6 +269,13 @@ func toInteger(v any) (int64, bool) {
 
 // expected says in words what a schema takes.
 func expected(s *jsonschema.Schema) string {
+	if len(s.AnyOf) > 0 {
+		words := make([]string, len(s.AnyOf))
+		for i, one := range s.AnyOf {
+			words[i] = expected(one)
+		}
+		return strings.Join(words, ", or ")
+	}
 	switch s.Type {
 	case "string":
 		if len(s.Enum) > 0 {

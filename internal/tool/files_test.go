@@ -242,11 +242,18 @@ func TestPlanAskFinish(t *testing.T) {
 	}
 	b.bad([]string{`"timeout_s": got 86401, want an integer from 10 to 86400`}, "ask_user", "question", "x", "timeout_s", 86401)
 	r = b.call("finish", "summary", "s", "how_to_run", "h", "proofs", []string{"npm test"})
-	if r.Finish == nil || r.Finish.Proofs[0] != "npm test" {
+	if r.Finish == nil || r.Finish.Proofs[0].Command != "npm test" {
 		t.Errorf("got %+v", r.Finish)
 	}
 	b.bad([]string{`"proofs[0]": "true" proves nothing`}, "finish", "summary", "s", "how_to_run", "h", "proofs", []string{" true "})
 	b.bad([]string{`"proofs": got 11 items, want a list of 1 to 10 items`}, "finish", "summary", "s", "how_to_run", "h", "proofs", make([]string, 11))
+	b.bad([]string{`"proofs[0]": got the number 5, want a string of at most 4096 bytes, not empty, or an object with the fields page (required), start, expect`}, "finish", "summary", "s", "how_to_run", "h", "proofs", []any{5})
+	b.bad([]string{`"proofs[0].page": missing`}, "finish", "summary", "s", "how_to_run", "h", "proofs", []any{map[string]string{"start": "x"}})
+	b.bad([]string{`"proofs[1]": `, "not a file of the workspace"}, "finish", "summary", "s", "how_to_run", "h", "proofs", []any{"npm test", map[string]string{"page": "file:///etc/passwd"}})
+	b.bad([]string{`"start" can't serve`}, "finish", "summary", "s", "how_to_run", "h", "proofs", []any{map[string]string{"page": "https://example.com", "start": "x"}})
+	if r := b.call("finish", "summary", "s", "how_to_run", "h", "proofs", []any{map[string]string{"page": "http://localhost:1/", "expect": "Todo"}}); r.Finish == nil || r.Finish.Proofs[0].Expect != "Todo" {
+		t.Errorf("got %+v", r.Finish)
+	}
 	b.bad([]string{`"proofs[0]": it has 5000 bytes`}, "finish", "summary", "s", "how_to_run", "h", "proofs", []string{strings.Repeat("x", 5000)})
 }
 

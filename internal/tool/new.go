@@ -13,7 +13,8 @@ import (
 const InputBound = 2 << 20
 
 // New returns a tool whose input is an In: a struct of strings, integers,
-// booleans, and lists of strings or such structs. The schema is made from its
+// booleans, and lists of strings or such structs, or of a type that is either
+// ([Proof]). The schema is made from its
 // tags: json (with omitempty, the field is optional), jsonschema (bounds) and
 // jsonschema_description. The same In gives the same bytes. An input that does
 // not fit the schema never reaches run: the model is told what is wrong with it.

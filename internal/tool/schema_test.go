@@ -66,7 +66,7 @@ func checkForm(t *testing.T, at string, node map[string]any) {
 	t.Helper()
 	for key := range node {
 		allowed := []string{"type", "properties", "required", "additionalProperties", "description", "enum", "items",
-			"minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems"}
+			"minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems", "anyOf"}
 		if !slices.Contains(allowed, key) {
 			t.Errorf("%s: keyword %q is not one that all providers take", at, key)
 		}
@@ -79,9 +79,17 @@ func checkForm(t *testing.T, at string, node map[string]any) {
 			checkForm(t, at+"."+name, p.(map[string]any))
 		}
 	}
+	for _, one := range asList(node["anyOf"]) {
+		checkForm(t, at+"|", one.(map[string]any))
+	}
 	if items, ok := node["items"].(map[string]any); ok {
 		checkForm(t, at+"[]", items)
 	}
+}
+
+func asList(v any) []any {
+	list, _ := v.([]any)
+	return list
 }
 
 // TestAll checks that the list is constant and complete.
@@ -92,7 +100,7 @@ func TestAll(t *testing.T) {
 		names = append(names, x.Name)
 	}
 	want := "shell shell_output shell_input shell_stop read_file write_file edit_file apply_patch move_file delete_file " +
-		"list_files search_files install_package run_tests read_output plan ask_user finish"
+		"list_files search_files install_package run_tests code read_output plan ask_user finish"
 	if got := strings.Join(names, " "); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}

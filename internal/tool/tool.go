@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/glovebox-dev/glovebox"
+	"github.com/glovebox-dev/glovebox/internal/browser"
 	"github.com/glovebox-dev/glovebox/internal/guest"
 )
 
@@ -36,6 +37,9 @@ type Env struct {
 	Guest  *guest.Client
 	CallID string
 	Job    *glovebox.Job // its state before the call; not to be changed
+
+	// Browser connects to the sandbox's browser. Nil: as a service of Guest.
+	Browser browser.Dialer
 
 	// Output shows a piece of output to those who watch, at once. It may be nil.
 	Output func(text string)
@@ -88,7 +92,18 @@ type Ask struct {
 type Finish struct {
 	Summary  string
 	HowToRun string
-	Proofs   []string // commands that exit with 0 in the workspace if the project works
+	Proofs   []Proof
+}
+
+// Proof is something that shows that the project works: a command that exits
+// with 0 in the workspace, or a page that loads, without an exception that
+// nobody catches, and shows a text. In JSON a command is a string.
+type Proof struct {
+	Command string `json:"-"`
+
+	Page   string `json:"page" jsonschema:"minLength=1,maxLength=4096" jsonschema_description:"URL of the page, e.g. http://localhost:4173/"`
+	Start  string `json:"start,omitempty" jsonschema:"maxLength=4096" jsonschema_description:"Bash command that serves it; stopped afterwards. Without it, what runs is opened."`
+	Expect string `json:"expect,omitempty" jsonschema:"maxLength=1000" jsonschema_description:"Text that must be visible on it."`
 }
 
 // TextResult returns a result of one text block.
