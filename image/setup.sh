@@ -39,8 +39,8 @@ update-notifier=false
 END
 cat >/etc/profile.d/glovebox.sh <<'END'
 PATH=/workspace/node_modules/.bin:/workspace/.venv/bin:/home/agent/.local/bin:/opt/python/bin:$PATH
-DISPLAY=${DISPLAY:-:1}
-export PATH DISPLAY
+DISPLAY=${DISPLAY:-:1} GSETTINGS_BACKEND=memory NO_AT_BRIDGE=1
+export PATH DISPLAY GSETTINGS_BACKEND NO_AT_BRIDGE
 END
 cat >/home/agent/.gitconfig <<'END'
 [user]
@@ -85,9 +85,13 @@ deno=$(find /usr/local/lib/node_modules/deno/ -type f -name deno -size +10M | he
 mv "$deno" /usr/local/bin/deno.real && rm -rf /usr/local/lib/node_modules/deno /usr/local/bin/deno
 mv /usr/local/bin/deno.real /usr/local/bin/deno && chmod 0755 /usr/local/bin/deno
 
-# Room: what nobody looks at. Python's caches are kept, they make it start.
-find /opt -depth -type d \( -name tests -o -name test \) \( -path '*/numpy/*' -o -path '*/pandas/*' -o -path '*/matplotlib/*' -o -path '*/debugpy/*' \) -exec rm -rf {} +
-find /opt -name '*.map' -path '*/share/jupyter/*' -delete
+# Room: what nobody looks at.
+find /opt -depth -type d \( -name tests -o -name test \) \( -path '*/numpy/*' -o -path '*/pandas/*' -o -path '*/matplotlib/*' \) -exec rm -rf {} +
+find /opt -path '*/jedi/third_party/django-stubs' -prune -exec rm -rf {} +
+find /opt -path '*/babel/locale-data/*' ! -name 'root.dat' ! -name 'en*.dat' -type f -delete
+find /opt/jupyter/share/jupyter -name '*.map' -delete
+/opt/python/bin/pip uninstall --quiet --yes debugpy
+/opt/jupyter/bin/pip uninstall --quiet --yes debugpy pip
 # The kernels are the definition's, not those that the packages bring.
 rm -rf /opt/*/share/jupyter/kernels
 mkdir -p /usr/local/share/jupyter
@@ -96,12 +100,17 @@ chown -R agent:agent /opt/python
 
 # How it looks. Icon and font caches are read at every start of a program.
 rsvg-convert --width 1920 --height 1200 -o /usr/share/glovebox/wallpaper.png /usr/share/glovebox/wallpaper.svg
-find /usr/share/icons/Papirus -xtype l -delete
-gtk-update-icon-cache --quiet --force /usr/share/icons/Papirus || true
+rm -rf /usr/share/icons/Papirus-Light
+for theme in Papirus Papirus-Dark; do
+	find /usr/share/icons/$theme -xtype l -delete
+	find /usr/share/icons/$theme -depth -type d -empty -delete
+	gtk-update-icon-cache --quiet --force /usr/share/icons/$theme
+done
 fc-cache -s
 mkdir -p /usr/share/icons/default
 printf '[Icon Theme]\nInherits=DMZ-White\n' >/usr/share/icons/default/index.theme
 rm -rf /etc/xdg/autostart /etc/xdg/openbox/autostart
+rm -f /etc/chromium.d/dev-shm /etc/chromium.d/default-flags /etc/chromium.d/apikeys /etc/chromium.d/extensions # ours say it all
 chown -R agent:agent /home/agent
 su agent -c 'mkdir -p ~/.local/share/glovebox ~/.cache && MPLBACKEND=agg /opt/python/bin/python -c "import matplotlib.pyplot"'
 

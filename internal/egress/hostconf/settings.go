@@ -51,6 +51,9 @@ func (c *Config) Settings(o Options) guest.Settings {
 		s.Env[k] = v
 	}
 	c.aptSettings(&s, o)
+	if len(c.CAs) > 0 {
+		s.Files[chromiumPolicy] = chromiumCAs(c.CAs)
+	}
 	if rc := c.gitSettings(); rc != "" {
 		s.Files["/etc/gitconfig"] = []byte(rc)
 	}
