@@ -46,6 +46,7 @@ import (
 var (
 	_ store.Store   = (*Store)(nil)
 	_ store.Counter = (*Store)(nil)
+	_ store.Checker = (*Store)(nil)
 )
 
 //go:embed migrations/*.sql
@@ -73,6 +74,7 @@ type Options struct {
 // Store is a [store.Store] in a SQLite file.
 type Store struct {
 	path  string
+	file  os.FileInfo // what path was when it was opened; nil: not known
 	now   func() time.Time
 	write *sql.DB // one connection, the writer's
 	read  *sql.DB
@@ -98,6 +100,7 @@ func Open(path string, o Options) (_ *Store, err error) {
 		return nil, err
 	}
 	s := &Store{path: path, now: o.Now, cache: newCache(o.CacheBytes), hub: newHub()}
+	s.file, _ = os.Stat(path)
 	defer func() {
 		if err != nil {
 			_ = s.closeDBs()
