@@ -29,6 +29,7 @@ import (
 	"github.com/glovebox-dev/glovebox/internal/llm/replay"
 	"github.com/glovebox-dev/glovebox/internal/llm/resolve"
 	"github.com/glovebox-dev/glovebox/internal/sandbox"
+	"github.com/glovebox-dev/glovebox/internal/sandbox/docker"
 	"github.com/glovebox-dev/glovebox/internal/sandbox/gvisor"
 	"github.com/glovebox-dev/glovebox/internal/store/sqlite"
 	"github.com/glovebox-dev/glovebox/internal/telemetry"
@@ -53,6 +54,17 @@ var drivers = map[string]func(config.Config) (driver, error){
 			return driver{}, err
 		}
 		return driver{Driver: d, image: true, close: d.Close}, nil
+	},
+	"docker": func(c config.Config) (driver, error) {
+		ref := c.Docker.Image
+		if ref == "" {
+			ref = "glovebox-machine:" + image.Digest()
+		}
+		d, err := docker.New(docker.Options{Host: c.Docker.Host, Runtime: c.Docker.Runtime, Owner: c.Path("docker"), Image: ref})
+		if err != nil {
+			return driver{}, err
+		}
+		return driver{Driver: d, close: d.Close}, nil
 	},
 }
 
@@ -189,9 +201,9 @@ func (b *backend) api(w *worker.Worker, tokens bool) *api.API {
 		},
 	}
 	if w != nil {
-		o.Guest = func(id string) (api.Files, bool) {
+		o.Guest = func(id string) (api.Machine, bool) {
 			c, ok := w.Guest(id)
-			return c, ok
+			return api.NewMachine(c), ok
 		}
 	}
 	return api.New(o)

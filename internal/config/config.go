@@ -35,6 +35,7 @@ type Config struct {
 	Desktop      bool            `json:"desktop" doc:"Whether the services of machines (display, desktop, Jupyter) are started with them, in the background. If not, they are started when they are first wanted."`
 	Templates    bool            `json:"templates" doc:"Whether a machine is started once, warmed up and frozen, so that later ones go on from there. It takes some hundred MB below the data directory."`
 	Pool         Pool            `json:"pool"`
+	Docker       Docker          `json:"docker"`
 	Log          Log             `json:"log"`
 	Egress       Egress          `json:"egress"`
 	Packages     Packages        `json:"packages"`
@@ -60,6 +61,13 @@ type Model struct {
 type Pool struct {
 	Size    int   `json:"size" doc:"Machines that are kept ready, started from the template. 0: none are. Each takes about 200 MB of memory."`
 	MinFree int64 `json:"min_free" doc:"Bytes of memory that must be available on the host for a machine to be made ready."`
+}
+
+// Docker is the engine of the driver docker.
+type Docker struct {
+	Host    string `json:"host" doc:"Address of the engine, e.g. unix:///var/run/docker.sock. Empty: as DOCKER_HOST says, else the local one."`
+	Runtime string `json:"runtime" doc:"Runtime of the engine that runs the sandboxes: runc, runsc, kata or another that it knows. Empty: its default."`
+	Image   string `json:"image" doc:"Reference of the machine image. Empty: the one of this version, which is brought to the engine if it is not there."`
 }
 
 // Log is how the server logs.
