@@ -200,6 +200,13 @@ func describe(j *glovebox.JobView) string {
 		fmt.Fprintf(&b, "  %s %s\n", map[glovebox.PlanStatus]string{glovebox.PlanPending: "[ ]", glovebox.PlanDone: "[x]", glovebox.PlanActive: "[>]"}[p.Status], line(p.Text))
 	}
 	for _, p := range j.Verification {
+		if p.Page != "" {
+			fmt.Fprintf(&b, "  %s: page %s\n", map[bool]string{true: "holds", false: "fails"}[p.ExitCode == 0], line(p.Page))
+			if p.Screenshot != "" {
+				fmt.Fprintf(&b, "    screenshot: glovebox jobs output %s %s > screenshot.png\n", j.JobID, line(p.Screenshot))
+			}
+			continue
+		}
 		fmt.Fprintf(&b, "  exit %d: %s\n", p.ExitCode, line(p.Command))
 	}
 	return b.String()

@@ -241,6 +241,10 @@ func (c *runCmd) deliver(ctx context.Context, a *app, cl *client.Client, j *glov
 	if err != nil {
 		return &glovebox.Error{Code: glovebox.CodeInternal, Op: "unpack the project", Msg: "the zip is at " + archive, Err: err}
 	}
+	shots, shotErr := saveShots(ctx, cl, j, archive)
+	if shotErr != nil { // the project is there
+		fmt.Fprintf(a.stderr, "glovebox: %s\n", plain(shotErr.Error()))
+	}
 	if c.JSON {
 		if out != wanted { // the events alone are on standard output
 			fmt.Fprintf(a.stderr, "glovebox: %s was not empty, or its zip was there: the project is in %s\n", plain(shown(wanted)), plain(shown(out)))
@@ -251,6 +255,9 @@ func (c *runCmd) deliver(ctx context.Context, a *app, cl *client.Client, j *glov
 	fmt.Fprintf(w, "\n  The project: %s (%s), as a zip: %s\n", plain(shown(out)), plural(n, "file"), plain(archive))
 	if out != wanted {
 		fmt.Fprintf(w, "  %s was not empty, or its zip was there: nothing of that was touched.\n", plain(shown(wanted)))
+	}
+	for _, name := range shots {
+		fmt.Fprintf(w, "  What the verification saw: %s\n", plain(name))
 	}
 	if j.HowToRun != "" {
 		fmt.Fprintf(w, "  To run it, in %s:\n\n", plain(shown(out)))

@@ -161,7 +161,7 @@ func (b *Browser) tabs(ctx context.Context) ([]target, error) {
 
 // blank reports whether a tab shows nothing that anyone would miss.
 func blank(u string) bool {
-	return u == "about:blank" || u == "" || strings.HasPrefix(u, "chrome://newtab") || strings.HasPrefix(u, "chrome://new-tab-page")
+	return u == "about:blank" || u == "" || strings.HasPrefix(u, "file:///usr/share/glovebox/") || strings.HasPrefix(u, "chrome://newtab") || strings.HasPrefix(u, "chrome://new-tab-page")
 }
 
 // tab returns the id of a tab to show u in: one that shows it, one of the

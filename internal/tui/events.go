@@ -234,6 +234,15 @@ func summarize(name string, input json.RawMessage) string {
 	case "write_file":
 		content, _ := in["content"].(string)
 		return fmt.Sprintf("%s (%s)", str("path"), plural(lineCount(content), "line"))
+	case "preview":
+		s := str("command")
+		if port, is := in["port"].(float64); is {
+			s = strings.TrimSpace(fmt.Sprintf("%s :%d%s", s, int(port), str("path")))
+		}
+		if s == "" {
+			s = str("path")
+		}
+		return s
 	case "move_file":
 		return str("from") + " → " + str("to")
 	case "install_package":

@@ -73,7 +73,8 @@ func story() []glovebox.Event {
 		log(glovebox.EventSandboxLost, glovebox.SandboxLost{ID: "s", Cause: "killed: out of memory"}),
 		log(glovebox.EventPlan, plan(2)),
 		log(glovebox.EventVerified, glovebox.Verified{Summary: "A todo app.", Passed: true, Proofs: []glovebox.Proof{
-			{Command: "npm test", DurationMS: 3100}, {Command: "false", ExitCode: 1, Output: "nope" + hostile}}}),
+			{Command: "npm test", DurationMS: 3100}, {Command: "false", ExitCode: 1, Output: "nope" + hostile},
+			{Page: "http://localhost:4173/", Title: "Todo" + hostile, DurationMS: 900, Screenshot: "out-06f4"}}}),
 		log(glovebox.EventArtifact, glovebox.ArtifactSaved{Artifact: glovebox.Artifact{SHA256: "0123456789abcdef", Size: 45_000, Files: 12}}),
 		log(glovebox.EventFinished, glovebox.Finished{Status: glovebox.StatusComplete}),
 	}

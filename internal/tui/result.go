@@ -110,7 +110,14 @@ func (p *Printer) onVerified(v glovebox.Verified, _ time.Time) {
 			mark = p.paint("✗", red)
 		}
 		took := millis(proof.DurationMS)
-		p.line("    %s %s %s", mark, p.fit(oneLine(proof.Command), len(took)+8), p.paint(took, faint))
+		what := proof.Command
+		if proof.Page != "" {
+			what = proof.Page
+			if proof.Title != "" {
+				what += " \u201c" + proof.Title + "\u201d"
+			}
+		}
+		p.line("    %s %s %s", mark, p.fit(oneLine(what), len(took)+8), p.paint(took, faint))
 		if proof.ExitCode != 0 {
 			last, _ := lastLines(clean(proof.Output), 8)
 			for _, l := range last {
