@@ -199,12 +199,13 @@ func TestPack(t *testing.T) {
 func TestRules(t *testing.T) {
 	t.Parallel()
 	keepIt := []string{"src/main.js", "package.json", "dist/app.js", "target/notes.txt", "rust/Cargo.toml", "rust/src/main.rs", "env/config.yaml",
-		"logs/keep.log", ".gitignore", "sub/.gitignore", "sub/x.tmp", "sub/... and more", "b/c/secret", ".env.example"}
+		"logs/keep.log", ".gitignore", "sub/.gitignore", "sub/x.tmp", "sub/... and more", "b/c/secret", ".env.example", "console.log.txt", ".con", "com10", "lpt", "nul_/aux-1.c", "common/comX"}
 	leave := map[string]string{
 		"node_modules/a/b.js": "node_modules", "sub/node_modules/x": "sub/node_modules", ".git/config": ".git", "venv/pyvenv.cfg": "venv",
 		"venv/bin/python": "venv", ".venv/x": ".venv", "rust/target/debug/x": "rust/target", "p/__pycache__/m.pyc": "p/__pycache__",
 		"m.pyc": "m.pyc", "app.log": "app.log", "sub/deep/y.log": "sub/deep/y.log", "out/x": "out", "secret": "secret", ".env": ".env",
 		`a\..\..\x`: `a\..\..\x`, "C:x": "C:x", ".. /.. /x": ".. ", "...": "...", "new\nline": "new\nline", "sub/only/z": "sub/only",
+		"nul": "nul", "src/Con": "src/Con", "AUX.c": "AUX.c", "com1 .txt": "com1 .txt", "LPT¹": "LPT¹", "prn/x": "prn", "a.": "a.", "b ": "b ", "c./d": "c.", "conout$": "conout$",
 	}
 	s := &tree{files: map[string]string{}}
 	for _, k := range keepIt {

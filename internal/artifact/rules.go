@@ -4,6 +4,7 @@ import (
 	"context"
 	"io/fs"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/glovebox-dev/glovebox/internal/guest"
@@ -81,7 +82,7 @@ func (f *filter) reason(name string, mode fs.FileMode, size int64) string {
 	case name == ManifestName:
 		return "the name is the manifest's"
 	case !portable(name):
-		return "the name is not portable"
+		return "the name means another file, or none, on other systems"
 	case mode.IsDir():
 		if r := f.rebuilt(name, base); r != "" {
 			return r
@@ -139,7 +140,8 @@ func (f *filter) readIgnore(name string) {
 
 // portable reports whether a name means the same file, inside the directory
 // where it is unpacked, on every system: Windows takes '\' and ':' otherwise,
-// and leaves off spaces and dots at the end, which makes ".. " the parent.
+// leaves off spaces and dots at the end, which makes ".. " the parent and "a."
+// another file, and has devices in every directory.
 func portable(name string) bool {
 	if !fs.ValidPath(name) || name == "." || len(name) > 1024 {
 		return false
@@ -150,11 +152,30 @@ func portable(name string) bool {
 		}
 	}
 	for segment := range strings.SplitSeq(name, "/") {
-		if strings.Trim(segment, " .") == "" {
+		if last := segment[len(segment)-1]; last == ' ' || last == '.' || isDevice(segment) {
 			return false
 		}
 	}
 	return true
+}
+
+// devices are the names that Windows takes for devices, with any extension,
+// as far as they don't end with a digit.
+var devices = []string{"CON", "PRN", "AUX", "NUL", "CONIN$", "CONOUT$"}
+
+// isDevice reports whether Windows takes a name for a device: "nul" and
+// "Com1.txt", but not "console" or ".con".
+func isDevice(name string) bool {
+	base, _, _ := strings.Cut(name, ".")
+	base = strings.ToUpper(strings.TrimRight(base, " "))
+	if slices.Contains(devices, base) {
+		return true
+	}
+	port, ok := strings.CutPrefix(base, "COM")
+	if !ok {
+		port, ok = strings.CutPrefix(base, "LPT")
+	}
+	return ok && (len(port) == 1 && port[0] >= '0' && port[0] <= '9' || port == "¹" || port == "²" || port == "³")
 }
 
 var _ Source = (*guest.Client)(nil)
