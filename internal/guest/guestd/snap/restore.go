@@ -16,7 +16,9 @@ import (
 
 // Restore makes the directory what it was at a commit. What is there and not
 // in the commit is removed, except what a commit never contains (see
-// Excluded), where its parent remains.
+// Excluded), where its parent remains. Files that are as they should be are
+// left alone, with their times: builds depend on them, and a restore that was
+// interrupted goes on where it stopped.
 func (r *Repo) Restore(dir, commit string, as As) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -77,16 +79,43 @@ func (r *Repo) syncDir(dir, rel string, tree OID) error {
 		if keep {
 			continue
 		}
+		if ok && d.Type().IsRegular() && r.holds(filepath.Join(full, d.Name()), e) {
+			delete(want, d.Name())
+			continue
+		}
 		if err := os.RemoveAll(filepath.Join(full, d.Name())); err != nil {
 			return err
 		}
 	}
 	for _, e := range entries {
+		if _, ok := want[e.name]; !ok { // it is there
+			continue
+		}
 		if err := r.writeEntry(dir, path.Join(rel, e.name), e); err != nil {
 			return fmt.Errorf("restore %.200q: %w", path.Join(rel, e.name), err)
 		}
 	}
 	return nil
+}
+
+// holds reports whether a regular file is what an entry stands for.
+func (r *Repo) holds(full string, e entry) bool {
+	if e.mode != modeFile && e.mode != modeExec {
+		return false
+	}
+	fd, err := unix.Open(full, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return false
+	}
+	defer unix.Close(fd)
+	var st unix.Stat_t
+	size := r.objects[e.id].size
+	if err := unix.Fstat(fd, &st); err != nil || st.Mode&unix.S_IFMT != unix.S_IFREG || st.Size != size || (st.Mode&0o111 != 0) != (e.mode == modeExec) {
+		return false
+	}
+	h := newHash(kindBlob, size)
+	n, err := io.Copy(h, io.LimitReader(fdReader(fd), size+1))
+	return err == nil && n == size && OID(h.Sum(nil)) == e.id
 }
 
 func (r *Repo) writeEntry(dir, rel string, e entry) error {

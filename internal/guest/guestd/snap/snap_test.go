@@ -137,6 +137,43 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
+// TestRestoreLeavesAlone: what is as it should be keeps its time; what is not
+// is written, whatever its time and size say.
+func TestRestoreLeavesAlone(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.write(map[string]string{"same": "1", "d/same": "2", "other": "3", "exec": "4", "link": "5", "gone": "6"})
+	w.take("")
+	old := time.Unix(1_600_000_000, 0)
+	for _, name := range []string{"same", "d/same", "other", "exec"} {
+		if err := os.Chtimes(filepath.Join(w.dir, name), old, old); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := tree(t, w.dir)
+	w.write(map[string]string{"other": "x"})
+	for _, err := range []error{
+		os.Chtimes(filepath.Join(w.dir, "other"), old, old), os.Chmod(filepath.Join(w.dir, "exec"), 0o755), os.Remove(filepath.Join(w.dir, "gone")),
+		os.Remove(filepath.Join(w.dir, "link")), os.Symlink("same", filepath.Join(w.dir, "link")),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.r.Restore(w.dir, w.last.Commit.String(), asIs); err != nil {
+		t.Fatal(err)
+	}
+	if got := tree(t, w.dir); got != want {
+		t.Errorf("restored\n%s\nwant\n%s", got, want)
+	}
+	for name, kept := range map[string]bool{"same": true, "d/same": true, "other": false, "exec": false, "link": false} {
+		info, err := os.Lstat(filepath.Join(w.dir, name))
+		if err != nil || info.ModTime().Equal(old) != kept {
+			t.Errorf("%s: %v, %v", name, info.ModTime(), err)
+		}
+	}
+}
+
 // TestGitReadsPacks has git itself check what is written.
 func TestGitReadsPacks(t *testing.T) {
 	t.Parallel()
