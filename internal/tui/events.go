@@ -31,6 +31,7 @@ func init() {
 		glovebox.EventNotice:        show((*Printer).onNotice),
 		glovebox.EventQuestion:      show((*Printer).onQuestion),
 		glovebox.EventUserMessage:   show((*Printer).onUserMessage),
+		glovebox.EventControl:       show((*Printer).onControl),
 		glovebox.EventCheckpoint:    show((*Printer).onCheckpoint),
 		glovebox.EventEgress:        show((*Printer).onEgress),
 		glovebox.EventVerified:      show((*Printer).onVerified),
@@ -261,4 +262,16 @@ func summarize(name string, input json.RawMessage) string {
 		}
 	}
 	return ""
+}
+
+func (p *Printer) onControl(c glovebox.ControlChanged, _ time.Time) {
+	if c.Control == glovebox.ControlUser {
+		p.line("  %s a person holds mouse and keyboard", p.paint("☝", yellow))
+		return
+	}
+	changed := ""
+	if c.Commit != "" { // else it is not known
+		changed = p.paint(plural(len(c.Changes), "file")+" changed meanwhile", faint)
+	}
+	p.line("  %s mouse and keyboard are the agent's again %s", p.paint("☝", green), changed)
 }

@@ -268,3 +268,22 @@ func TestLiveLeavesWhatPlainPrints(t *testing.T) {
 		t.Errorf("left on the screen:\n%s\nwant:\n%s", b.String(), want)
 	}
 }
+
+// TestControlForPeople: who holds mouse and keyboard, and what changed.
+func TestControlForPeople(t *testing.T) {
+	t.Parallel()
+	var events []glovebox.Event
+	for i, c := range []glovebox.ControlChanged{
+		{Control: glovebox.ControlUser}, {Commit: "c", Changes: []glovebox.FileChange{{Path: "a"}, {Path: "b"}}}, {Opened: []string{"\x1b[2J"}},
+	} {
+		e := glovebox.NewEvent(start, glovebox.EventControl, c)
+		e.Seq = int64(i + 2)
+		events = append(events, e)
+	}
+	got := printed(t, tui.Options{}, append(story()[:1], events...))
+	for _, want := range []string{"a person holds mouse and keyboard", "are the agent's again 2 files changed meanwhile"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("no %q in %s", want, got)
+		}
+	}
+}
