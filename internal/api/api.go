@@ -5,6 +5,8 @@ import (
 	"io/fs"
 	"log/slog"
 	"net/http"
+	"net/url"
+	"strings"
 	"sync"
 	"time"
 
@@ -13,6 +15,7 @@ import (
 	"github.com/glovebox-dev/glovebox"
 	"github.com/glovebox-dev/glovebox/internal/blob"
 	"github.com/glovebox-dev/glovebox/internal/guest"
+	"github.com/glovebox-dev/glovebox/internal/history"
 	"github.com/glovebox-dev/glovebox/internal/live"
 	"github.com/glovebox-dev/glovebox/internal/store"
 )
@@ -33,17 +36,15 @@ type Files interface {
 	ReadFile(ctx context.Context, path string, offset, limit int64) (data []byte, size int64, err error)
 }
 
-var _ Files = (*guest.Client)(nil)
-
 // Options configures an API.
 type Options struct {
 	Store Store      // required
 	Blobs blob.Store // required
 	Live  *live.Hub  // what workers of this process publish; nil for none
 
-	// Guest returns the guest of a job that runs in this process. nil, or
-	// false: the files of running jobs are not available here.
-	Guest func(jobID string) (Files, bool)
+	// Guest returns the machine of a job that runs in this process. nil, or
+	// false: the files and the live view of running jobs are not available here.
+	Guest func(jobID string) (Machine, bool)
 
 	// CheckModel returns an error for a model that jobs can't have. nil
 	// accepts every name.
@@ -67,6 +68,18 @@ type Options struct {
 	// addressed to, beside loopback. With RequireTokens and none listed, every
 	// host is allowed.
 	AllowedHosts []string
+
+	// Key seals links; see LoadKey. Empty: a random one, and links end with
+	// the process.
+	Key []byte
+	// PublicURL is the address under which people reach the server, with the
+	// path prefix that a proxy in front of it may have added; the server takes
+	// requests with and without that prefix. Empty: not known.
+	PublicURL string
+	// PreviewDomain is a domain, with a port if it is not the usual one, whose
+	// subdomains all lead here. What sandboxes serve gets an origin below it.
+	// Empty: below localhost for who uses the server by that name, else none.
+	PreviewDomain string
 
 	Log      *slog.Logger         // nil discards
 	Registry *prometheus.Registry // nil makes one
@@ -92,6 +105,13 @@ type API struct {
 	auth      authenticator
 	metrics   *metrics
 	positions positions
+	stories   stories
+	ready     readiness
+	history   *history.Cache
+	seals     sealer
+	public    *url.URL // nil if not known
+	prefix    string   // of paths, that a proxy may not have taken away; no slash at its end
+	lives     lives
 
 	drain     chan struct{} // closed by Drain
 	drainOnce sync.Once
@@ -107,6 +127,16 @@ func New(o Options) *API {
 	for _, h := range o.AllowedHosts {
 		a.hosts[normalHost(h)] = true
 	}
+	a.seals, a.public = newSealer(o.Key), publicURL(o.PublicURL)
+	if a.public != nil {
+		a.prefix = strings.TrimSuffix(a.public.Path, "/")
+		a.hosts[normalHost(a.public.Host)] = true
+		if err := a.cross.AddTrustedOrigin(a.public.Scheme + "://" + a.public.Host); err != nil {
+			panic("api: PublicURL: " + err.Error()) // the configuration was validated
+		}
+	}
+	a.lives.init(a)
+	a.history = newHistory(&a.o)
 	a.feeds.init(a)
 	a.auth.init(o.Store, o.Now)
 	a.metrics = newMetrics(o.Registry, o.Store, o.Log)

@@ -230,7 +230,7 @@ func TestFilesOfRunningJob(t *testing.T) {
 	g := fakeGuest{map[string]string{"/workspace/a.txt": "hi", "/workspace/big": big, "/workspace/shrinks": big, "/workspace/floods": "x", "/etc/passwd": "root"}}
 	there := true
 	e := newEnv(t, func(o *Options) {
-		o.Guest = func(string) (Files, bool) { return g, there }
+		o.Guest = func(string) (Machine, bool) { return &fakeMachine{Files: g}, there }
 	})
 	id := e.submit("t")
 	e.claim()

@@ -17,6 +17,7 @@ import (
 type caller struct {
 	tenant string
 	scope  glovebox.Scope
+	link   glovebox.LinkScope // set if it is a link that lets the request in
 }
 
 // authenticator finds the caller of a request. Tokens that were found are
@@ -63,7 +64,7 @@ func (a *authenticator) caller(r *http.Request, required bool) (caller, error) {
 	header := r.Header.Get("Authorization")
 	if header == "" {
 		if !required {
-			return caller{glovebox.DefaultTenant, glovebox.ScopeWrite}, nil
+			return caller{tenant: glovebox.DefaultTenant, scope: glovebox.ScopeWrite}, nil
 		}
 		return caller{}, unauthorized("no token was given")
 	}
@@ -75,7 +76,7 @@ func (a *authenticator) caller(r *http.Request, required bool) (caller, error) {
 	if err != nil {
 		return caller{}, err
 	}
-	return caller{t.Tenant, t.Scope}, nil
+	return caller{tenant: t.Tenant, scope: t.Scope}, nil
 }
 
 func unauthorized(msg string) error {

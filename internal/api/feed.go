@@ -23,8 +23,9 @@ type feed struct {
 	refs  int // guarded by owner.mu
 
 	mu       sync.Mutex
-	last     int64         // number of the newest event
-	terminal bool          // whether the job is, as of last
+	last     int64 // number of the newest event
+	terminal bool  // whether the job is, as of last
+	control  glovebox.Control
 	changed  chan struct{} // closed and replaced when something below or above changed
 	live     []liveFrame   // the newest pieces, at most liveRing
 	liveNext int64         // number of the piece after the newest
@@ -80,7 +81,7 @@ func (fs *feeds) open(j *glovebox.Job) *feed {
 	f := fs.byJob[j.ID]
 	if f == nil {
 		ctx, stop := context.WithCancel(context.Background())
-		f = &feed{owner: fs, jobID: j.ID, stop: stop, last: j.Seq, terminal: j.Status.Terminal(), changed: make(chan struct{})}
+		f = &feed{owner: fs, jobID: j.ID, stop: stop, last: j.Seq, terminal: j.Status.Terminal(), control: j.Control, changed: make(chan struct{})}
 		fs.byJob[j.ID] = f
 		watch := fs.api.o.Store.Watch(ctx, j.ID)
 		live, unsubscribe := fs.api.o.Live.Subscribe(j.ID)
@@ -162,6 +163,10 @@ func (f *feed) refresh(ctx context.Context) error {
 				f.terminal = true
 			case glovebox.EventResumed:
 				f.terminal = false
+			case glovebox.EventControl:
+				if d, err := glovebox.Decode[glovebox.ControlChanged](e); err == nil {
+					f.control = d.Control
+				}
 			}
 		}
 		f.broadcast()
@@ -196,6 +201,7 @@ func (f *feed) broadcast() {
 type view struct {
 	last     int64
 	terminal bool
+	control  glovebox.Control // who holds mouse and keyboard
 	changed  <-chan struct{}
 	live     []liveFrame // from the asked one on
 	liveNext int64
@@ -206,7 +212,7 @@ type view struct {
 func (f *feed) view(liveFrom int64) view {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	v := view{last: f.last, terminal: f.terminal, changed: f.changed, liveNext: f.liveNext}
+	v := view{last: f.last, terminal: f.terminal, control: f.control, changed: f.changed, liveNext: f.liveNext}
 	if liveFrom >= 0 {
 		if n := min(f.liveNext-liveFrom, int64(len(f.live))); n > 0 {
 			v.live = f.live[int64(len(f.live))-n:]

@@ -55,10 +55,13 @@ func (rt route) operation(reg huma.Registry) *huma.Operation {
 		Method: rt.method, Path: strings.NewReplacer("{path...}", "{path}", "{$}", "").Replace(rt.path),
 		OperationID: rt.id, Summary: rt.summary, Description: rt.doc, Responses: map[string]*huma.Response{},
 	}
-	for _, name := range []string{"id", "path", "handle"} {
+	for _, name := range []string{"id", "path", "handle", "port", "capability"} {
 		if strings.Contains(op.Path, "{"+name+"}") {
 			op.Parameters = append(op.Parameters, &huma.Param{Name: name, In: "path", Required: true, Schema: &huma.Schema{Type: huma.TypeString}})
 		}
+	}
+	if rt.link != "" {
+		op.Parameters = append(op.Parameters, param{name: "link", typ: "string", doc: "A link to the job, instead of a token: POST /jobs/{id}/links."}.param("query"))
 	}
 	for _, p := range rt.query {
 		op.Parameters = append(op.Parameters, p.param("query"))

@@ -1,9 +1,11 @@
 package api
 
 import (
+	"errors"
 	"net"
 	"net/http"
 	"net/netip"
+	"net/url"
 	"strings"
 
 	"github.com/glovebox-dev/glovebox"
@@ -13,20 +15,56 @@ import (
 // server that asks for no token: requests under a name that was rebound to
 // this address (Host), and writes from another site (Sec-Fetch-Site, Origin).
 // Programs that are not browsers send neither of the latter two.
-func (a *API) checkOrigin(r *http.Request) error {
+//
+// foreign requests come from pages that belong to no site of ours, which is
+// checked where they are served; only their Host is checked here.
+func (a *API) checkOrigin(r *http.Request, foreign bool) error {
 	if !a.hostAllowed(r.Host) {
 		return withStatus(http.StatusForbidden, (&glovebox.Error{
 			Code: glovebox.CodeForbidden, Field: "Host", Msg: "this server does not answer under this name",
 			Hint: "use localhost, or allow the name in the server's configuration (allowed hosts)",
 		}).WithValue(r.Host))
 	}
-	if err := a.cross.Check(r); err != nil {
+	if foreign {
+		return nil
+	}
+	err := a.cross.Check(r)
+	if err == nil && wantsUpgrade(r) {
+		err = a.checkSocket(r)
+	}
+	if err != nil {
 		return withStatus(http.StatusForbidden, (&glovebox.Error{
 			Code: glovebox.CodeForbidden, Field: "Origin", Msg: "a web page of another site may not change anything here",
 			Hint: "send the request from the server's own page, or not from a browser",
 		}).WithValue(r.Header.Get("Origin")))
 	}
 	return nil
+}
+
+// checkSocket refuses a WebSocket that a page of another site opens: to
+// browsers it is a read, yet that page would see what comes over it.
+func (a *API) checkSocket(r *http.Request) error {
+	origin := r.Header.Get("Origin")
+	if origin == "" || r.Header.Get("Sec-Fetch-Site") == "same-origin" {
+		return nil // not a browser; or one that vouches for the page
+	}
+	u, err := url.Parse(origin)
+	if err == nil && u.Host != "" && (strings.EqualFold(u.Host, r.Host) || a.isPublic(u)) {
+		return nil
+	}
+	return errForeignPage
+}
+
+var errForeignPage = errors.New("a page of another site")
+
+// isPublic reports whether u has the origin of the public address.
+func (a *API) isPublic(u *url.URL) bool {
+	return a.public != nil && u.Scheme == a.public.Scheme && strings.EqualFold(u.Host, a.public.Host)
+}
+
+// wantsUpgrade reports whether r begins a WebSocket.
+func wantsUpgrade(r *http.Request) bool {
+	return strings.EqualFold(r.Header.Get("Upgrade"), "websocket")
 }
 
 // hostAllowed reports whether host, as in the Host header, is a name under

@@ -80,7 +80,7 @@ func (a *API) fail(w http.ResponseWriter, r *http.Request, err error) {
 		w.Header().Set("Connection", "close")
 	case p.Code == glovebox.CodeInternal:
 		id := glovebox.NewID()
-		a.o.Log.ErrorContext(r.Context(), "request failed", "id", id, "method", r.Method, "path", r.URL.Path, "err", err)
+		a.o.Log.ErrorContext(r.Context(), "request failed", "id", id, "method", r.Method, "path", logPath(r), "err", err)
 		p.Status, p.Detail, p.Instance = http.StatusInternalServerError, "a fault of the server", "urn:glovebox:fault:"+id
 		p.Hint = "look for " + id + " in the server's log"
 	default:

@@ -14,6 +14,11 @@ type route struct {
 	anyHost bool           // Host and Origin are not checked: probes use addresses
 	handle  handler
 
+	link     glovebox.LinkScope // what a link must allow to be taken instead of a token; empty: none is
+	every    bool               // all methods, of which method is described
+	foreign  bool               // requests from pages of other origins get through: handle checks them
+	anyQuery bool               // the query is not ours
+
 	// For OpenAPI.
 	id      string
 	summary string
@@ -65,8 +70,13 @@ func jsonAnswer(status int, doc string, typ any, headers ...string) []answer {
 func (a *API) register() {
 	routes := a.routes()
 	for _, rt := range routes {
-		a.mux.HandleFunc(rt.method+" "+rt.path, a.serve(rt))
+		pattern := rt.method + " " + rt.path
+		if rt.every {
+			pattern = rt.path
+		}
+		a.mux.HandleFunc(pattern, a.serve(rt))
 	}
+	a.registerPage()
 	a.mux.HandleFunc("/", a.serve(route{handle: a.unmatched}))
 	a.spec = buildSpec(routes)
 }
@@ -78,6 +88,10 @@ func (a *API) routes() []route {
 	rs = append(rs, a.eventRoutes()...)
 	rs = append(rs, a.controlRoutes()...)
 	rs = append(rs, a.artifactRoutes()...)
+	rs = append(rs, a.takeoverRoutes()...)
+	rs = append(rs, a.historyRoutes()...)
+	rs = append(rs, a.liveRoutes()...)
+	rs = append(rs, a.pageRoutes()...)
 	return append(rs, a.serverRoutes()...)
 }
 
@@ -106,7 +120,7 @@ func (a *API) submitRoutes() []route {
 
 func (a *API) jobRoutes() []route {
 	status := route{
-		method: http.MethodGet, path: "/status/{id}", scope: glovebox.ScopeRead, handle: a.status,
+		method: http.MethodGet, path: "/status/{id}", scope: glovebox.ScopeRead, link: glovebox.LinkView, handle: a.status,
 		id: "status", summary: "The state of a job",
 		doc: "With wait, answers when the job has moved on from the event that the client knows (seq, or the tag in If-None-Match, else the newest), when it is terminal, or when the time is over. " +
 			"The tag is weak: the time spent in the current phase moves on under it.",
@@ -140,7 +154,7 @@ func (a *API) jobRoutes() []route {
 
 func (a *API) eventRoutes() []route {
 	return []route{{
-		method: http.MethodGet, path: "/jobs/{id}/events", scope: glovebox.ScopeRead, handle: a.events,
+		method: http.MethodGet, path: "/jobs/{id}/events", scope: glovebox.ScopeRead, link: glovebox.LinkView, handle: a.events,
 		id: "events", summary: "What happened to a job, as pages or as a stream",
 		doc: "With Accept: text/event-stream all events after the given one are sent, then new ones as they come. Each has its number as id, its type as event, and the event in JSON as data. " +
 			"model.delta and tool.output have no id: they are pieces of what a later event holds whole, and may be missed. " +
@@ -181,7 +195,7 @@ func (a *API) controlRoutes() []route {
 
 func (a *API) artifactRoutes() []route {
 	return []route{{
-		method: http.MethodGet, path: "/jobs/{id}/artifact.zip", scope: glovebox.ScopeRead, handle: a.download,
+		method: http.MethodGet, path: "/jobs/{id}/artifact.zip", scope: glovebox.ScopeRead, link: glovebox.LinkView, handle: a.download,
 		id: "download", summary: "The finished project as a zip", doc: "Ranges are supported.",
 		header: []param{{name: "Range", typ: "string", doc: "e.g. bytes=1000-"}, {name: "If-Range", typ: "string", doc: "The ETag that the range belongs to."}},
 		answers: []answer{{status: http.StatusOK, doc: "The zip.", media: []media{{contentType: "application/zip"}}, headers: map[string]string{
@@ -190,18 +204,19 @@ func (a *API) artifactRoutes() []route {
 			{status: http.StatusRequestedRangeNotSatisfiable, doc: "There is no such range."}},
 		fails: []int{http.StatusNotFound, http.StatusConflict},
 	}, {
-		method: http.MethodGet, path: "/jobs/{id}/artifact", scope: glovebox.ScopeRead, handle: a.manifest,
+		method: http.MethodGet, path: "/jobs/{id}/artifact", scope: glovebox.ScopeRead, link: glovebox.LinkView, handle: a.manifest,
 		id: "manifest", summary: "What is in the zip, and what is not and why",
 		answers: jsonAnswer(http.StatusOK, "The manifest.", glovebox.Manifest{}), fails: []int{http.StatusNotFound, http.StatusConflict},
 	}, {
-		method: http.MethodGet, path: "/jobs/{id}/files/{path...}", scope: glovebox.ScopeRead, handle: a.files,
+		method: http.MethodGet, path: "/jobs/{id}/files/{path...}", scope: glovebox.ScopeRead, link: glovebox.LinkView, handle: a.files,
 		id: "file", summary: "A file or directory of the project",
-		doc: "From the sandbox while the job runs, from the artifact afterwards. A directory is a list in JSON; a file is a download whose type is text/plain, an image, or application/octet-stream, never anything that a browser would run.",
+		query: []param{stepParam},
+		doc:   "From the sandbox while the job runs, from the artifact afterwards; with step, as it was then. A directory is a list in JSON; a file is a download whose type is text/plain, an image, or application/octet-stream, never anything that a browser would run.",
 		answers: []answer{{status: http.StatusOK, doc: "The list, or the file.", media: []media{
 			{contentType: jsonType, typ: glovebox.DirList{}}, {contentType: "text/plain; charset=utf-8"}, {contentType: "application/octet-stream"}}}},
 		fails: []int{http.StatusNotFound, http.StatusConflict, http.StatusServiceUnavailable},
 	}, {
-		method: http.MethodGet, path: "/jobs/{id}/outputs/{handle}", scope: glovebox.ScopeRead, handle: a.output,
+		method: http.MethodGet, path: "/jobs/{id}/outputs/{handle}", scope: glovebox.ScopeRead, link: glovebox.LinkView, handle: a.output,
 		id: "output", summary: "The whole output of a tool whose result in the log is cut",
 		doc:    "The handle is the field blob of a tool.finished event. Ranges are supported. A download like the files: text/plain, an image, or application/octet-stream.",
 		header: []param{{name: "Range", typ: "string", doc: "e.g. bytes=1000-"}},
@@ -214,8 +229,8 @@ func (a *API) artifactRoutes() []route {
 
 func (a *API) serverRoutes() []route {
 	return []route{{
-		method: http.MethodGet, path: "/{$}", handle: a.index, id: "index", summary: "What this is",
-		answers: []answer{{status: http.StatusOK, doc: "Text, or JSON to who accepts it.", media: []media{{contentType: "text/plain; charset=utf-8"}, {contentType: jsonType, typ: about{}}}}},
+		method: http.MethodGet, path: "/{$}", handle: a.home, id: "index", summary: "What this is",
+		answers: []answer{{status: http.StatusOK, doc: "Text, JSON to who accepts it, or the page to browsers.", media: []media{{contentType: "text/plain; charset=utf-8"}, {contentType: jsonType, typ: about{}}}}},
 	}, {
 		method: http.MethodGet, path: "/openapi.json", handle: a.openapi, id: "openapi", summary: "This document",
 		answers: []answer{{status: http.StatusOK, doc: "OpenAPI 3.1.", media: []media{{contentType: "application/openapi+json"}}}},

@@ -86,10 +86,16 @@ func TestEveryRoute(t *testing.T) {
 	before := e.view(id, "Authorization", alice)
 	ofJob := 0
 	for _, rt := range e.api.routes() {
-		path := strings.NewReplacer("{id}", id, "{path...}", "a.txt", "{handle}", handle, "{$}", "").Replace(rt.path)
+		path := strings.NewReplacer("{id}", id, "{path...}", "a.txt", "{handle}", handle, "{port}", "80", "{capability}", "x", "{$}", "").Replace(rt.path)
 		t.Run(rt.method+" "+rt.path, func(t *testing.T) {
 			ask := func(token string) reply {
 				return e.do(rt.method, path, "x", "Authorization", token, "Content-Type", "text/plain")
+			}
+			if rt.foreign {
+				if r := ask(alice); r.StatusCode != 403 {
+					t.Errorf("without what should be in its path: %d", r.StatusCode)
+				}
+				return
 			}
 			if rt.scope == "" {
 				if r := ask(""); r.StatusCode != 200 {

@@ -80,13 +80,7 @@ func (a *API) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 		// Also for bodies that no handler reads: the server reads them away.
 		setReadDeadline(w.rc, start.Add(a.o.BodyTimeout))
 	}
-	h := w.Header()
-	h.Set("X-Content-Type-Options", "nosniff")
-	h.Set("Referrer-Policy", "no-referrer")
-	h.Set("X-Frame-Options", "DENY")
-	h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
-	h.Set("Cross-Origin-Resource-Policy", "same-origin")
-	h.Set("Cache-Control", "no-store")
+	setDefaults(w.Header())
 
 	ctx := otel.GetTextMapPropagator().Extract(r.Context(), propagation.HeaderCarrier(r.Header))
 	ctx, span := otel.Tracer("github.com/glovebox-dev/glovebox/internal/api").Start(ctx, r.Method, trace.WithSpanKind(trace.SpanKindServer))
@@ -95,7 +89,11 @@ func (a *API) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	}
 	defer func() { a.finish(w, r, time.Since(start), span) }() // also when recover breaks the connection off
 	defer func() { a.recover(w, r, recover()) }()
-	a.mux.ServeHTTP(w, r)
+	if place, ok := a.placeOf(r.Host); ok {
+		a.servePlace(w, r, place)
+		return
+	}
+	a.mux.ServeHTTP(w, a.withoutPrefix(r))
 }
 
 // recover turns a panic of a handler into a problem, or, when an answer has
@@ -110,7 +108,7 @@ func (a *API) recover(w *response, r *http.Request, v any) {
 			a.fail(w, r, w.err)
 			return
 		}
-		a.o.Log.ErrorContext(r.Context(), "request failed in mid-answer", "method", r.Method, "path", r.URL.Path, "err", w.err)
+		a.o.Log.ErrorContext(r.Context(), "request failed in mid-answer", "method", r.Method, "path", logPath(r), "err", w.err)
 	}
 	panic(http.ErrAbortHandler)
 }
@@ -142,7 +140,7 @@ func (a *API) finish(w *response, r *http.Request, took time.Duration, span trac
 		return
 	}
 	attrs := []slog.Attr{
-		slog.String("method", r.Method), slog.String("path", clip(r.URL.Path, 300)), slog.Int("status", w.status),
+		slog.String("method", r.Method), slog.String("path", logPath(r)), slog.Int("status", w.status),
 		slog.Duration("took", took), slog.Int64("bytes", w.bytes), slog.String("remote", r.RemoteAddr),
 	}
 	if w.err != nil && w.status < 500 {
@@ -151,12 +149,49 @@ func (a *API) finish(w *response, r *http.Request, took time.Duration, span trac
 	a.o.Log.LogAttrs(r.Context(), level, "request", attrs...)
 }
 
+// setDefaults sets what holds for every answer that does not say otherwise.
+func setDefaults(h http.Header) {
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("X-Frame-Options", "DENY")
+	h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
+	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+	h.Set("Cache-Control", "no-store")
+}
+
+// logPath returns the path as logs may have it: without what lets people in.
+func logPath(r *http.Request) string {
+	path := r.URL.Path
+	if before, rest, ok := strings.Cut(path, "/preview/"); ok {
+		if capability, after, _ := strings.Cut(rest, "/"); len(capability) > 50 {
+			path = before + "/preview/.../" + after
+		}
+	}
+	return clip(path, 300)
+}
+
+// withoutPrefix returns r without the path prefix that a proxy left on it.
+func (a *API) withoutPrefix(r *http.Request) *http.Request {
+	if a.prefix == "" || !strings.HasPrefix(r.URL.Path, a.prefix+"/") {
+		return r
+	}
+	u := *r.URL
+	u.Path = strings.TrimPrefix(u.Path, a.prefix)
+	u.RawPath = strings.TrimPrefix(u.RawPath, a.prefix)
+	r2 := *r
+	r2.URL = &u
+	return &r2
+}
+
 func isRead(method string) bool { return method == http.MethodGet || method == http.MethodHead }
 
 // serve is the way of a request of one route: host and origin, token, scope,
 // parameters, handler.
 func (a *API) serve(rt route) func(http.ResponseWriter, *http.Request) {
 	query := map[string]bool{}
+	if rt.link != "" {
+		query["link"] = true
+	}
 	for _, p := range rt.query {
 		query[p.name] = true
 	}
@@ -170,7 +205,7 @@ func (a *API) serve(rt route) func(http.ResponseWriter, *http.Request) {
 			if _, ok := errors.AsType[*net.OpError](w.err); ok || r.Context().Err() != nil {
 				level = slog.LevelDebug // the client has gone away, as clients do
 			}
-			a.o.Log.Log(r.Context(), level, "answer broken off", "path", clip(r.URL.Path, 300), "err", w.err)
+			a.o.Log.Log(r.Context(), level, "answer broken off", "path", logPath(r), "err", w.err)
 			panic(http.ErrAbortHandler)
 		}
 		a.fail(w, r, w.err)
@@ -179,27 +214,40 @@ func (a *API) serve(rt route) func(http.ResponseWriter, *http.Request) {
 
 func (a *API) serveRoute(rt route, query map[string]bool, w *response, r *http.Request) error {
 	if !rt.anyHost {
-		if err := a.checkOrigin(r); err != nil {
+		if err := a.checkOrigin(r, rt.foreign); err != nil {
 			return err
 		}
 	}
-	var c caller
-	if rt.scope != "" {
-		var err error
-		if c, err = a.auth.caller(r, a.o.RequireTokens); err != nil {
-			return err
-		}
-		if rt.scope == glovebox.ScopeWrite && c.scope != glovebox.ScopeWrite {
-			return &glovebox.Error{Code: glovebox.CodeForbidden, Field: "Authorization", Value: string(c.scope), Msg: "the token may read only",
-				Hint: "use a token with scope write"}
-		}
+	c, err := a.identify(rt, r)
+	if err != nil {
+		return err
 	}
-	if r.URL.RawQuery != "" {
+	if r.URL.RawQuery != "" && !rt.anyQuery {
 		if err := checkQuery(r.URL.RawQuery, query); err != nil {
 			return err
 		}
 	}
 	return rt.handle(w, r, c)
+}
+
+// identify returns on whose behalf a request acts, and refuses what that one
+// may not do.
+func (a *API) identify(rt route, r *http.Request) (caller, error) {
+	if rt.scope == "" {
+		return caller{}, nil
+	}
+	if rt.link != "" && hasLink(r) {
+		return a.byLink(rt, r)
+	}
+	c, err := a.auth.caller(r, a.o.RequireTokens)
+	if err != nil {
+		return caller{}, err
+	}
+	if rt.scope == glovebox.ScopeWrite && c.scope != glovebox.ScopeWrite {
+		return caller{}, &glovebox.Error{Code: glovebox.CodeForbidden, Field: "Authorization", Value: string(c.scope), Msg: "the token may read only",
+			Hint: "use a token with scope write"}
+	}
+	return c, nil
 }
 
 func checkQuery(raw string, known map[string]bool) error {
