@@ -31,12 +31,12 @@ func (a *API) files(w *response, r *http.Request, c caller) error {
 	if err != nil {
 		return err
 	}
-	name := strings.TrimSuffix(r.PathValue("path"), "/")
-	if name == "" {
-		name = "."
+	name, err := cleanPath(r.PathValue("path"))
+	if err != nil {
+		return err
 	}
-	if len(name) > maxPath || !fs.ValidPath(name) || !utf8.ValidString(name) || strings.ContainsAny(name, "\x00\\") {
-		return &glovebox.Error{Code: glovebox.CodeNotFound, Field: "path", Value: clip(name, 90), Msg: "this is not a path in a project", Hint: "give a path relative to the workspace, without . and .."}
+	if r.URL.Query().Has(stepParam.name) {
+		return a.historyFile(w, r, j, name)
 	}
 	if !j.Status.Terminal() && a.o.Guest != nil {
 		if g, ok := a.o.Guest(j.ID); ok {
@@ -52,6 +52,18 @@ func (a *API) files(w *response, r *http.Request, c caller) error {
 	}
 	defer z.Close()
 	return a.zipEntry(w, r, z, name)
+}
+
+// cleanPath returns a path in a project, "." for the whole, or why it is none.
+func cleanPath(name string) (string, error) {
+	name = strings.TrimSuffix(name, "/")
+	if name == "" {
+		name = "."
+	}
+	if len(name) > maxPath || !fs.ValidPath(name) || !utf8.ValidString(name) || strings.ContainsAny(name, "\x00\\") {
+		return "", &glovebox.Error{Code: glovebox.CodeNotFound, Field: "path", Value: clip(name, 90), Msg: "this is not a path in a project", Hint: "give a path relative to the workspace, without . and .."}
+	}
+	return name, nil
 }
 
 func noFile(name string) error {

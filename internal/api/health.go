@@ -1,10 +1,8 @@
 package api
 
 import (
-	"context"
 	"net/http"
 	"strings"
-	"time"
 
 	"github.com/glovebox-dev/glovebox"
 )
@@ -55,19 +53,16 @@ func (a *API) healthz(w *response, _ *http.Request, _ caller) error {
 }
 
 // readyz says whether requests should be sent here: not while draining, and
-// not without a store.
+// not without a store that can be read and written.
 func (a *API) readyz(w *response, r *http.Request, _ caller) error {
 	select {
 	case <-a.drain:
 		return &glovebox.Error{Code: glovebox.CodeUnavailable, Msg: "the server is shutting down", Hint: "use another one"}
 	default:
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), 2*time.Second)
-	defer cancel()
-	_, err := a.o.Store.Job(ctx, glovebox.DefaultTenant, strings.Repeat("0", len(glovebox.NewID())))
-	if err != nil && glovebox.CodeOf(err) != glovebox.CodeNotFound {
+	if err := a.ready.check(r.Context(), a.o.Store); err != nil {
 		a.o.Log.WarnContext(r.Context(), "not ready", "err", err)
-		return &glovebox.Error{Code: glovebox.CodeUnavailable, Msg: "the store does not answer", Hint: "look into the server's log"}
+		return reason(err)
 	}
 	return writeJSON(w, http.StatusOK, health{"ok", a.o.Version})
 }
