@@ -20,6 +20,16 @@ def heed_venv(*_):
         importlib.invalidate_caches()
 
 
+class App(IPKernelApp):
+    """ipykernel without subshells: nothing here runs two cells of one kernel at
+    a time, and a thread less for each message to pass through saves a quarter
+    of the time of a small cell."""
+
+    def init_control(self, context):
+        super().init_control(context)
+        self.shell_channel_thread = None
+
+
 def config():
     c = Config()
     # The notebook is the history. Without a database a cell costs a thread's
@@ -40,7 +50,7 @@ def main():
     # The current directory comes first, as with the plain launcher.
     if sys.path and os.path.dirname(os.path.abspath(__file__)) == sys.path[0]:
         sys.path[0] = ""
-    app = IPKernelApp.instance(config=config())
+    app = App.instance(config=config())
     app.initialize()
     app.shell.events.register("pre_run_cell", heed_venv)
     app.start()
