@@ -42,6 +42,7 @@ type Client struct {
 	mux      *yamux.Session
 	rpc      guestpb.GuestClient
 	services guestpb.ServicesClient
+	display  guestpb.DisplayClient
 	kernels  guestpb.KernelsClient
 	calls    *transport
 	slots    chan struct{} // of egress connections
@@ -71,6 +72,7 @@ func NewClient(ctx context.Context, conn net.Conn, o Options) (*Client, error) {
 		connect.WithClientOptions(connect.WithReadMaxBytes(maxReply), connect.WithAcceptCompression("gzip", nil, nil))
 	c.rpc = guestpb.NewGuestClient(web, "http://guest", opts)
 	c.services = guestpb.NewServicesClient(web, "http://guest", opts)
+	c.display = guestpb.NewDisplayClient(web, "http://guest", opts)
 	c.kernels = guestpb.NewKernelsClient(web, "http://guest", opts)
 	c.wg.Go(c.accept)
 	reply, err := call(ctx, c, "greet the guest", c.rpc.Hello, &guestpb.HelloRequest{Version: wire.Version, Egress: o.Egress != nil})

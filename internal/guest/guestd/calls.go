@@ -82,6 +82,7 @@ func newHTTPServer(s *Server) *http.Server {
 	o := connect.WithHandlerOptions(connect.WithReadMaxBytes(maxCall), connect.WithCompression("gzip", nil, nil), connect.WithInterceptors(errorInterceptor()))
 	mux.Handle(guestpb.NewGuestHandler(&handler{s: s}, o))
 	mux.Handle(guestpb.NewServicesHandler(&servicesHandler{s: s}, o))
+	mux.Handle(guestpb.NewDisplayHandler(newDisplayHandler(s), o))
 	mux.Handle(guestpb.NewKernelsHandler(&kernelsHandler{s: s}, o))
 	return &http.Server{
 		Handler:           mux,

@@ -1,0 +1,503 @@
+//go:build linux
+
+package display
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"image"
+	_ "image/jpeg"
+	"image/png"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/glovebox-dev/glovebox"
+	"github.com/glovebox-dev/glovebox/internal/guest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// screen is an X server of a test's own.
+type screen struct {
+	*Display
+	t    testing.TB
+	name string // ":N"
+	cmd  *exec.Cmd
+}
+
+// need skips a test whose programs are missing.
+func need(t testing.TB, programs map[string]string) {
+	t.Helper()
+	for p, pkg := range programs {
+		if _, err := exec.LookPath(p); err != nil {
+			t.Skipf("needs %s: apt-get install %s", p, pkg)
+		}
+	}
+}
+
+// screens bounds how many X servers run at once: two screens and what runs on
+// them are enough for two processors.
+var screens = make(chan struct{}, 3)
+
+func newScreen(t testing.TB, managed bool) *screen {
+	t.Helper()
+	need(t, map[string]string{"Xvnc": "tigervnc-standalone-server", "openbox": "openbox", "xterm": "xterm", "xev": "x11-utils"})
+	screens <- struct{}{}
+	t.Cleanup(func() { <-screens })
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	s := &screen{t: t}
+	s.cmd = exec.Command("Xvnc", "-displayfd", "3", "-geometry", "1280x800", "-depth", "24", "-SecurityTypes", "None", "-rfbport", "-1",
+		"-rfbunixpath", filepath.Join(t.TempDir(), "rfb"), "-nolisten", "tcp", "-noreset")
+	s.cmd.ExtraFiles = []*os.File{w}
+	if err := s.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	w.Close()
+	line, err := bufio.NewReader(r).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.name = ":" + strings.TrimSpace(line)
+	number := s.name[1:]
+	s.Display = New(func() string { return "/tmp/.X11-unix/X" + s.name[1:] })
+	t.Cleanup(func() {
+		s.Close()
+		_ = s.cmd.Process.Signal(syscall.SIGCONT)
+		_ = s.cmd.Process.Kill()
+		_ = s.cmd.Wait()
+		os.Remove("/tmp/.X11-unix/X" + number) // it was killed
+		os.Remove("/tmp/.X" + number + "-lock")
+	})
+	if managed {
+		s.start("openbox")
+		s.until("the window manager", func() bool {
+			var found bool
+			err := s.with(t.Context(), &s.view, func(c *conn) error {
+				v, err := c.root("_NET_SUPPORTING_WM_CHECK", "_NET_CLIENT_LIST")
+				found = err == nil && len(v[0]) > 0
+				return err
+			})
+			return err == nil && found
+		})
+	}
+	return s
+}
+
+// start starts a program on the screen.
+func (s *screen) start(args ...string) *exec.Cmd {
+	s.t.Helper()
+	cmd := exec.Command(args[0], args[1:]...)
+	cmd.Env = append(os.Environ(), "DISPLAY="+s.name, "LC_ALL=C.UTF-8")
+	cmd.Stderr = os.Stderr
+	if err := cmd.Start(); err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+	return cmd
+}
+
+// until waits until ok, looking whenever the screen changes.
+func (s *screen) until(what string, ok func() bool) {
+	s.t.Helper()
+	for end := time.Now().Add(15 * time.Second); !ok(); {
+		if time.Now().After(end) {
+			list, err := s.Windows(s.t.Context())
+			s.t.Fatalf("%s: not within 15 s; windows %+v, %v", what, list, err)
+		}
+		if _, err := s.WaitChange(s.t.Context(), guest.Rect{}, "", 50*time.Millisecond); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+}
+
+// window waits for a window with a title.
+func (s *screen) window(title string) (w guest.Window) {
+	s.t.Helper()
+	s.until("window "+title, func() bool {
+		list, err := s.Windows(s.t.Context())
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		for _, w = range list {
+			if w.Title == title {
+				return true
+			}
+		}
+		return false
+	})
+	return w
+}
+
+func (s *screen) do(items ...guest.Input) {
+	s.t.Helper()
+	if err := s.Input(s.t.Context(), items); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func (s *screen) shot(q guest.ShotRequest) guest.Shot {
+	s.t.Helper()
+	shot, err := s.Screenshot(s.t.Context(), q)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return shot
+}
+
+const text = "Grüße, Ελλάδα, мир, 你好世界, ありがとう, 한국어, €½→♥ \"quoted\" 'x' {[(<~|\\@#$%^&*>)]} 😀🎉 AaZz09\n\tend"
+
+func TestTypesUnicodeIntoATerminal(t *testing.T) {
+	t.Parallel()
+	s := newScreen(t, true)
+	file := filepath.Join(t.TempDir(), "typed")
+	s.start("xterm", "-u8", "-T", "editor", "-e", "cat > "+file)
+	w := s.window("editor")
+	if err := s.FocusWindow(t.Context(), w.ID); err != nil {
+		t.Fatal(err)
+	}
+	many := []rune{}
+	for r := rune(0x4e00); r < 0x4e00+200; r++ { // more than there are spare keys
+		many = append(many, r)
+	}
+	// A line of a terminal has at most 4095 bytes.
+	s.do(guest.Input{Kind: guest.InputType, Text: text + "\n" + string(many) + "\n"}, guest.Input{Kind: guest.InputKey, Keys: "ctrl+d"})
+	want := text + "\n" + string(many) + "\n"
+	s.until("the file", func() bool { b, _ := os.ReadFile(file); return len(b) >= len(want) })
+	if got, _ := os.ReadFile(file); string(got) != want {
+		t.Errorf("typed\n%q\ngot\n%q", want, got)
+	}
+}
+
+// events reads what xev says of a window's events.
+func (s *screen) events() (*bufio.Scanner, guest.Window) {
+	s.t.Helper()
+	cmd := exec.Command("stdbuf", "-oL", "xev", "-name", "xev", "-geometry", "300x200+100+100", "-event", "keyboard", "-event", "button")
+	cmd.Env = append(os.Environ(), "DISPLAY="+s.name)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+	w := s.window("xev")
+	return bufio.NewScanner(out), w
+}
+
+// next returns the next n events as "KeyPress ctrl" or "ButtonPress 4".
+func next(t *testing.T, sc *bufio.Scanner, n int) string {
+	t.Helper()
+	var list []string
+	kind := ""
+	for len(list) < n && sc.Scan() {
+		line := sc.Text()
+		if k, _, ok := strings.Cut(line, " event,"); ok {
+			kind = k
+		}
+		if i := strings.Index(line, "keysym 0x"); i >= 0 {
+			list = append(list, kind+" "+strings.TrimSuffix(strings.Fields(line[i:])[2], "),"))
+		}
+		if i := strings.Index(line, ", button "); i >= 0 {
+			b, _, _ := strings.Cut(line[i+9:], ",")
+			list = append(list, kind+" "+b)
+		}
+	}
+	return strings.Join(list, "; ")
+}
+
+func TestChordsAndButtons(t *testing.T) {
+	t.Parallel()
+	s := newScreen(t, true)
+	sc, w := s.events()
+	if err := s.FocusWindow(t.Context(), w.ID); err != nil {
+		t.Fatal(err)
+	}
+	x, y := w.Area.X+50, w.Area.Y+120
+	s.do(
+		guest.Input{Kind: guest.InputMove, X: x, Y: y},
+		guest.Input{Kind: guest.InputKey, Keys: "ctrl+shift+T"},
+		guest.Input{Kind: guest.InputKey, Keys: "Page_Down"},
+		guest.Input{Kind: guest.InputKeyDown, Keys: "super"},
+		guest.Input{Kind: guest.InputKeyUp, Keys: "super"},
+		guest.Input{Kind: guest.InputKey, Keys: "€"},
+		guest.Input{Kind: guest.InputScroll, DX: -1, DY: 2},
+		guest.Input{Kind: guest.InputPress, Button: 3}, guest.Input{Kind: guest.InputRelease, Button: 3},
+	)
+	want := "KeyPress Control_L; KeyPress Shift_L; KeyPress T; KeyRelease T; KeyRelease Shift_L; KeyRelease Control_L; KeyPress Next; KeyRelease Next; " +
+		"KeyPress Super_L; KeyRelease Super_L; KeyPress U20AC; KeyRelease U20AC; " +
+		"ButtonPress 5; ButtonRelease 5; ButtonPress 5; ButtonRelease 5; ButtonPress 6; ButtonRelease 6; ButtonPress 3; ButtonRelease 3"
+	if got := next(t, sc, 20); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+	if shot := s.shot(guest.ShotRequest{}); shot.Cursor != [2]int{x, y} {
+		t.Errorf("the pointer is at %v", shot.Cursor)
+	}
+	// What was pressed is released when a later item fails.
+	err := s.Input(t.Context(), []guest.Input{
+		{Kind: guest.InputKeyDown, Keys: "ctrl"}, {Kind: guest.InputPress, Button: 1}, {Kind: guest.InputMove, X: 5000, Y: 1},
+	})
+	if glovebox.CodeOf(err) != glovebox.CodeInvalid || !strings.Contains(err.Error(), "input 3 of 3") || !strings.Contains(err.Error(), "1280x800") {
+		t.Errorf("error %v", err)
+	}
+	if got := next(t, sc, 4); got != "KeyPress Control_L; ButtonPress 1; KeyRelease Control_L; ButtonRelease 1" {
+		t.Errorf("got %s", got)
+	}
+}
+
+func TestDragAndFocus(t *testing.T) {
+	t.Parallel()
+	s := newScreen(t, true)
+	s.start("xterm", "-T", "one", "-geometry", "40x10+100+100")
+	one := s.window("one")
+	s.start("xterm", "-T", "two", "-geometry", "40x10+600+300")
+	two := s.window("two")
+	for _, w := range []guest.Window{one, two} {
+		if err := s.FocusWindow(t.Context(), w.ID); err != nil {
+			t.Fatal(err)
+		}
+		list, err := s.Windows(t.Context())
+		if err != nil || len(list) != 2 || list[0].ID != w.ID || !list[0].Active || list[1].Active || list[0].Class != "XTerm" {
+			t.Errorf("windows %+v, %v", list, err)
+		}
+	}
+	if err := s.FocusWindow(t.Context(), 12345); glovebox.CodeOf(err) != glovebox.CodeNotFound {
+		t.Errorf("error %v", err)
+	}
+	two = s.window("two")
+	x, y := two.Area.X+80, two.Area.Y-8 // its title
+	s.do(guest.Input{Kind: guest.InputMove, X: x, Y: y}, guest.Input{Kind: guest.InputPress, Button: 1},
+		guest.Input{Kind: guest.InputMove, X: x - 30, Y: y - 20}, guest.Input{Kind: guest.InputMove, X: x - 200, Y: y + 100},
+		guest.Input{Kind: guest.InputRelease, Button: 1})
+	s.until("the drag", func() bool {
+		w := s.window("two")
+		return w.Area.X == two.Area.X-200 && w.Area.Y == two.Area.Y+100
+	})
+}
+
+func TestClickOnAButton(t *testing.T) {
+	t.Parallel()
+	need(t, map[string]string{"xmessage": "x11-utils"})
+	s := newScreen(t, true)
+	cmd := s.start("xmessage", "-title", "ask", "-buttons", "no:3,yes:7", "-geometry", "200x80+300+300", "sure?")
+	w := s.window("ask")
+	s.until("a picture of it", func() bool { return len(s.shot(guest.ShotRequest{Window: w.ID}).Data) > 600 })
+	s.do(guest.Input{Kind: guest.InputMove, X: w.Area.X + 50, Y: w.Area.Y + 40}, guest.Input{Kind: guest.InputPause, Pause: 100 * time.Millisecond},
+		guest.Input{Kind: guest.InputPress, Button: 1}, guest.Input{Kind: guest.InputRelease, Button: 1})
+	os.WriteFile("/tmp/xm.png", s.shot(guest.ShotRequest{}).Data, 0o644)
+	done := time.AfterFunc(5*time.Second, func() { _ = cmd.Process.Kill() })
+	defer done.Stop()
+	err := cmd.Wait()
+	if ee, ok := errors.AsType[*exec.ExitError](err); !ok || ee.ExitCode() != 7 {
+		t.Errorf("it ended with %v", err)
+	}
+}
+
+// decode returns the picture of a shot.
+func decode(t *testing.T, s guest.Shot) image.Image {
+	t.Helper()
+	img, _, err := image.Decode(bytes.NewReader(s.Data))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return img
+}
+
+func TestScreenshot(t *testing.T) {
+	t.Parallel()
+	need(t, map[string]string{"import": "imagemagick", "xsetroot": "x11-xserver-utils"})
+	s := newScreen(t, true)
+	s.start("xsetroot", "-solid", "#204060")
+	s.start("xterm", "-T", "w", "-geometry", "60x20+200+150", "-e", "seq 100; sleep 1000")
+	w := s.window("w")
+	s.until("the colours", func() bool {
+		a := decode(t, s.shot(guest.ShotRequest{Area: guest.Rect{W: 1, H: 1}})).At(0, 0)
+		r, g, b, _ := a.RGBA()
+		return r>>8 == 0x20 && g>>8 == 0x40 && b>>8 == 0x60
+	})
+	shot := s.shot(guest.ShotRequest{})
+	img := decode(t, shot)
+	if shot.W != 1280 || shot.H != 800 || img.Bounds().Dx() != 1280 || shot.Area != (guest.Rect{W: 1280, H: 800}) {
+		t.Errorf("shot %+v", shot.Area)
+	}
+	cmd := exec.Command("import", "-window", "root", "png:-")
+	cmd.Env = append(os.Environ(), "DISPLAY="+s.name)
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	peer, err := png.Decode(bytes.NewReader(out))
+	if err != nil {
+		t.Fatal(err)
+	}
+	diff := 0
+	for y := range 800 {
+		for x := range 1280 {
+			r1, g1, b1, _ := img.At(x, y).RGBA()
+			r2, g2, b2, _ := peer.At(x, y).RGBA()
+			if r1>>8 != r2>>8 || g1>>8 != g2>>8 || b1>>8 != b2>>8 {
+				diff++
+			}
+		}
+	}
+	if diff > 4000 { // the text cursor may blink, and come late
+		t.Errorf("%d pixels differ from what import sees", diff)
+	}
+	win := s.shot(guest.ShotRequest{Window: w.ID})
+	if win.Area != w.Area || decode(t, win).Bounds().Dx() != w.Area.W {
+		t.Errorf("window: %+v, want %+v", win.Area, w.Area)
+	}
+	small := s.shot(guest.ShotRequest{MaxW: 640, MaxH: 600, JPEG: 80, Pointer: true})
+	if small.W != 640 || small.H != 400 || decode(t, small).Bounds().Dy() != 400 || small.Digest != s.shot(guest.ShotRequest{}).Digest {
+		t.Errorf("small: %dx%d", small.W, small.H)
+	}
+	if same := s.shot(guest.ShotRequest{Unless: small.Digest}); len(same.Data) != 0 {
+		t.Error("the same picture came again")
+	}
+	for _, q := range []guest.ShotRequest{{Area: guest.Rect{X: 2000, W: 1, H: 1}}, {JPEG: 101}, {MaxW: -1}, {Area: guest.Rect{W: -1, H: -1}}} {
+		if _, err := s.Screenshot(t.Context(), q); glovebox.CodeOf(err) != glovebox.CodeInvalid {
+			t.Errorf("%+v: %v", q, err)
+		}
+	}
+	if _, err := s.Screenshot(t.Context(), guest.ShotRequest{Window: 4711}); glovebox.CodeOf(err) != glovebox.CodeNotFound {
+		t.Errorf("error %v", err)
+	}
+	huge := s.shot(guest.ShotRequest{Area: guest.Rect{X: -1 << 62, Y: -5, W: 1<<62 + 1<<61, H: 1 << 62}, MaxW: 10})
+	_ = huge
+}
+
+func TestWaitChange(t *testing.T) {
+	t.Parallel()
+	s := newScreen(t, true)
+	before := s.shot(guest.ShotRequest{})
+	changed, err := s.WaitChange(t.Context(), guest.Rect{}, before.Digest, 20*time.Millisecond)
+	if changed || err != nil {
+		t.Errorf("changed %v, %v", changed, err)
+	}
+	s.start("xterm", "-geometry", "20x5+0+0")
+	if changed, err = s.WaitChange(t.Context(), guest.Rect{}, before.Digest, 20*time.Second); !changed || err != nil {
+		t.Errorf("changed %v, %v", changed, err)
+	}
+	corner := guest.Rect{X: 1200, Y: 700, W: 80, H: 100}
+	d := s.shot(guest.ShotRequest{Area: corner}).Digest
+	if changed, err = s.WaitChange(t.Context(), corner, d, 100*time.Millisecond); changed || err != nil {
+		t.Errorf("the corner changed: %v, %v", changed, err)
+	}
+	if changed, err = s.WaitChange(t.Context(), guest.Rect{}, "another", time.Second); !changed || err != nil {
+		t.Errorf("changed %v, %v", changed, err)
+	}
+}
+
+func TestLockedUp(t *testing.T) {
+	t.Parallel()
+	s := newScreen(t, false)
+	s.shot(guest.ShotRequest{})
+	s.do(guest.Input{Kind: guest.InputKey, Keys: "a"})
+	if err := s.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	calls := map[string]func(context.Context) error{
+		"screenshot": func(ctx context.Context) error { _, err := s.Screenshot(ctx, guest.ShotRequest{}); return err },
+		"input": func(ctx context.Context) error {
+			return s.Input(ctx, []guest.Input{{Kind: guest.InputKey, Keys: "ctrl+a"}})
+		},
+		"windows": func(ctx context.Context) error { _, err := s.Windows(ctx); return err },
+		"wait": func(ctx context.Context) error {
+			_, err := s.WaitChange(ctx, guest.Rect{}, "x", time.Minute)
+			return err
+		},
+	}
+	errs := make(chan string, len(calls))
+	for name, call := range calls {
+		go func() {
+			begin := time.Now()
+			err := call(t.Context())
+			if took := time.Since(begin); took > 5*time.Second || glovebox.CodeOf(err) != glovebox.CodeUnavailable || !strings.Contains(err.Error(), "locked up") {
+				errs <- fmt.Sprintf("%s: %v after %v", name, err, took)
+				return
+			}
+			errs <- ""
+		}()
+	}
+	for range calls {
+		if e := <-errs; e != "" {
+			t.Error(e)
+		}
+	}
+	if err := s.cmd.Process.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	s.shot(guest.ShotRequest{})
+	s.do(guest.Input{Kind: guest.InputKey, Keys: "b"})
+}
+
+func TestServerDies(t *testing.T) {
+	t.Parallel()
+	s := newScreen(t, false)
+	s.shot(guest.ShotRequest{})
+	s.do(guest.Input{Kind: guest.InputType, Text: "я"})
+	_ = s.cmd.Process.Kill()
+	_ = s.cmd.Wait()
+	if _, err := s.Screenshot(t.Context(), guest.ShotRequest{}); glovebox.CodeOf(err) != glovebox.CodeUnavailable {
+		t.Errorf("error %v", err)
+	}
+	other := newScreen(t, false)
+	s.name = other.name // as if it had been started again
+	s.shot(guest.ShotRequest{})
+	s.do(guest.Input{Kind: guest.InputType, Text: "я"})
+}
+
+// TestForeignServer talks to something that is no X server.
+func TestForeignServer(t *testing.T) {
+	t.Parallel()
+	for name, answer := range map[string][]byte{
+		"nothing":  nil,
+		"noise":    bytes.Repeat([]byte{0xff}, 1<<20),
+		"zeros":    make([]byte, 1<<20),
+		"refusal":  {0, 3, 11, 0, 0, 0, 1, 0, 'n', 'o', '!', 0},
+		"no setup": append([]byte{1, 0, 11, 0, 0, 0, 10, 0}, make([]byte, 40)...),
+	} {
+		sock := filepath.Join(t.TempDir(), "x")
+		l := listen(t, sock)
+		go func() {
+			for {
+				c, err := l.Accept()
+				if err != nil {
+					return
+				}
+				go func() {
+					defer c.Close()
+					_, _ = c.Write(answer)
+					_, _ = io.CopyN(io.Discard, c, 12)
+				}()
+			}
+		}()
+		d := New(func() string { return sock })
+		if _, err := d.Screenshot(t.Context(), guest.ShotRequest{}); glovebox.CodeOf(err) != glovebox.CodeUnavailable {
+			t.Errorf("%s: %v", name, err)
+		}
+		d.Close()
+		l.Close()
+	}
+}
