@@ -3,17 +3,25 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"os"
 	"text/tabwriter"
 	"time"
 
+	"golang.org/x/term"
+
+	"github.com/glovebox-dev/glovebox"
 	"github.com/glovebox-dev/glovebox/internal/image"
 )
 
-// imageCmd builds and lists images of the machine.
+// imageCmd builds, lists and publishes images of the machine.
 type imageCmd struct {
-	Build imageBuildCmd `cmd:"" help:"Build the image of this version, unless it is there."`
-	List  imageListCmd  `cmd:"" help:"List the images that are there."`
+	Build  imageBuildCmd  `cmd:"" help:"Build the image of this version, unless it is there."`
+	List   imageListCmd   `cmd:"" help:"List the images that are there."`
+	Pull   imagePullCmd   `cmd:"" help:"Get an image from a registry instead of building it."`
+	Push   imagePushCmd   `cmd:"" help:"Send this version's image to a registry."`
+	Export imageExportCmd `cmd:"" help:"Write this version's image for docker load."`
 }
 
 type imageData struct {
@@ -77,4 +85,95 @@ func (c *imageListCmd) Run(a *app) error {
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", img.Digest, size(img.Size), img.BuiltAt.Local().Format(time.DateTime), mark)
 	}
 	return w.Flush()
+}
+
+type imagePullCmd struct {
+	imageData
+	Use bool   `help:"Use it for this version even if it was made from another definition."`
+	Ref string `arg:"" help:"The image's name: registry.example/path/name:tag."`
+}
+
+// Run pulls an image.
+func (c *imagePullCmd) Run(a *app) error {
+	s, err := c.store(a)
+	if err != nil {
+		return err
+	}
+	ctx, stop := interruptible()
+	defer stop()
+	start := time.Now()
+	img, err := s.Pull(ctx, c.Ref, image.PullOptions{Use: c.Use})
+	if err != nil {
+		return err
+	}
+	if err := a.say("%s: %s, pulled in %s", img.Path, size(img.Size), time.Since(start).Round(time.Second)); err != nil || img.Current {
+		return err
+	}
+	return a.say("It was made from another definition than this version's, and is not used. To use it all the same: glovebox image pull --use %s", c.Ref)
+}
+
+type imagePushCmd struct {
+	imageData
+	Ref string `arg:"" help:"The image's name: registry.example/path/name:tag."`
+}
+
+// Run pushes this version's image.
+func (c *imagePushCmd) Run(a *app) error {
+	s, img, err := c.current(a)
+	if err != nil {
+		return err
+	}
+	ctx, stop := interruptible()
+	defer stop()
+	pushed, err := s.Push(ctx, img.Digest, c.Ref)
+	if err != nil {
+		return err
+	}
+	return a.say("%s", pushed)
+}
+
+type imageExportCmd struct {
+	imageData
+	Docker bool   `required:"" help:"As a tar file that docker load takes."`
+	Name   string `default:"glovebox-machine:latest" help:"The name that the image gets (${default})."`
+	Output string `short:"o" default:"-" placeholder:"FILE" help:"Where to write it (default: standard output)."`
+}
+
+// Run exports this version's image.
+func (c *imageExportCmd) Run(a *app) error {
+	s, img, err := c.current(a)
+	if err != nil {
+		return err
+	}
+	ctx, stop := interruptible()
+	defer stop()
+	if c.Output == "-" {
+		if f, ok := a.stdout.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+			return glovebox.Invalid("output", "name a file with -o, or write: glovebox image export --docker | docker load", "a terminal can't show an image")
+		}
+		return s.Export(ctx, img.Digest, c.Name, a.stdout)
+	}
+	part := c.Output + ".part"
+	f, err := os.Create(part)
+	if err != nil {
+		return err
+	}
+	defer os.Remove(part)
+	if err := errors.Join(s.Export(ctx, img.Digest, c.Name, f), f.Close()); err != nil {
+		return err
+	}
+	if err := os.Rename(part, c.Output); err != nil {
+		return err
+	}
+	return a.say("%s: to load it, run: docker load -i %s", c.Output, c.Output)
+}
+
+// current returns the store and this version's image.
+func (d imageData) current(a *app) (image.Store, image.Image, error) {
+	s, err := d.store(a)
+	if err != nil {
+		return s, image.Image{}, err
+	}
+	img, err := s.Current()
+	return s, img, err
 }

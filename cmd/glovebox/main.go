@@ -40,7 +40,7 @@ type cli struct {
 	Run     runCmd     `cmd:"" help:"Run one task here, live, and leave the project in a directory."`
 	Jobs    jobsCmd    `cmd:"" help:"See and steer the jobs of a server."`
 	Token   tokenCmd   `cmd:"" help:"Make and remove access tokens."`
-	Image   imageCmd   `cmd:"" help:"Build and list images of the machine in which jobs run."`
+	Image   imageCmd   `cmd:"" help:"Build, list and publish images of the machine in which jobs run."`
 	Doctor  doctorCmd  `cmd:"" help:"Say what this machine can do, what is missing, and how to get it."`
 	Config  configCmd  `cmd:"" help:"Show every setting with its value and meaning."`
 	Version versionCmd `cmd:"" help:"Show the version."`

@@ -26,7 +26,7 @@ import (
 // may connect.
 const SocketPath = "/run/glovebox/guest.sock"
 
-// Main runs "serve" or "connect", the subcommands of "glovebox guest", and
+// Main runs "serve", "connect" or "desktop", the subcommands of "glovebox guest", and
 // returns the exit code.
 //
 // serve is the first process of a sandbox. It takes connections at SocketPath
@@ -37,9 +37,13 @@ const SocketPath = "/run/glovebox/guest.sock"
 // standard input and output to the daemon. If standard input is a socket and
 // output is the same one (or leads nowhere) it passes that to the daemon and
 // ends; otherwise it copies until the daemon closes.
+//
+// desktop is the first process of a container without a host; see [desktop].
 func Main(args []string) int {
-	err := errors.New("usage: glovebox guest serve|connect [--socket PATH]")
-	if len(args) > 0 {
+	err := errors.New("usage: glovebox guest serve|connect [--socket PATH], or glovebox guest desktop")
+	if len(args) > 0 && args[0] == "desktop" {
+		err = desktopMain(args[1:])
+	} else if len(args) > 0 {
 		flags := flag.NewFlagSet("guest "+args[0], flag.ContinueOnError)
 		socket := flags.String("socket", SocketPath, "where the daemon takes connections")
 		if perr := flags.Parse(args[1:]); perr != nil {
