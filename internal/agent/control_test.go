@@ -162,6 +162,38 @@ func TestFinishWaits(t *testing.T) {
 	}
 }
 
+// TestTakeOverWhileWaiting: a question is still open when the person has come
+// and gone.
+func TestTakeOverWhileWaiting(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		w := newWorld(glovebox.Limits{}, script(turn(use("q", "ask_user", "{}")), turn(finish("z", "true"))))
+		out := make(chan Outcome, 1)
+		go func() {
+			res, err := w.run(t.Context())
+			if err != nil {
+				t.Error(err)
+			}
+			out <- res
+		}()
+		for _, c := range []glovebox.Control{glovebox.ControlUser, glovebox.ControlAgent} {
+			synctest.Wait()
+			w.send(control(c))
+			synctest.Wait()
+			if w.job.Control != c || w.job.Phase != glovebox.PhaseWaiting {
+				t.Errorf("control is with %q, the phase is %s", w.job.Control, w.job.Phase)
+			}
+		}
+		w.send(glovebox.Signal{Text: "red"})
+		if res := <-out; res.Status != glovebox.StatusComplete || !strings.Contains(w.results()["q"], "red") {
+			t.Errorf("%+v, %v", res, w.results())
+		}
+		if err := w.laws(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // TestControlOutlivesTheWorker: who holds the mouse is in the log.
 func TestControlOutlivesTheWorker(t *testing.T) {
 	t.Parallel()

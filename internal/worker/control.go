@@ -41,7 +41,7 @@ func (o *Options) screenOf(c *guest.Client) screen {
 // is left out: nobody is kept from the machine by it.
 func (h *host) handover(ctx context.Context, to glovebox.Control, since *glovebox.ControlChanged) glovebox.ControlChanged {
 	c := glovebox.ControlChanged{Control: to}
-	g := h.box.client()
+	g := h.box.look() // it goes on if it was paused
 	if g == nil {
 		return c
 	}

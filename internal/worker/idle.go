@@ -78,7 +78,7 @@ func (b *box) idleLoop(ctx context.Context) {
 // machine.
 func (b *box) unused() bool {
 	job := b.h.state()
-	if job.Phase != glovebox.PhaseWaiting {
+	if job.Phase != glovebox.PhaseWaiting || job.Control == glovebox.ControlUser {
 		return false
 	}
 	if hub := b.h.r.o.Live; hub != nil && hub.Watched(job.ID) {
