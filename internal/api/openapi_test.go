@@ -59,6 +59,10 @@ func TestAnswersMatchSpec(t *testing.T) {
 		{"get", "/jobs/{id}/files/{path}", "/jobs/" + id + "/files/", ""},
 		{"post", "/jobs/{id}/messages", "/jobs/" + id + "/messages", "x"},
 		{"post", "/jobs/{id}/cancel", "/jobs/" + id + "/cancel", ""},
+		{"get", "/jobs/{id}/steps", "/jobs/" + id + "/steps", ""},
+		{"get", "/jobs/{id}/diff", "/jobs/" + id + "/diff", ""},
+		{"get", "/jobs/{id}/diff", "/jobs/" + id + "/diff?from=9", ""},
+		{"post", "/jobs/{id}/control", "/jobs/" + id + "/control", ""},
 		{"get", "/healthz", "/healthz", ""},
 	} {
 		r := e.do(strings.ToUpper(tt.method), tt.path, tt.body, "Content-Type", "text/plain")

@@ -14,7 +14,8 @@ import (
 const (
 	maxFiles     = 1000     // files that are named
 	maxCompared  = 1 << 20  // bytes of a file whose lines are compared
-	maxCompares  = 64 << 20 // bytes of all files whose lines are compared
+	maxCompares  = 32 << 20 // bytes of all files whose lines are compared
+	maxLines     = 50_000   // of a file whose lines are compared
 	maxFileText  = 256 << 10
 	maxTotalText = 1 << 20
 )
@@ -218,7 +219,7 @@ func (d *differ) bytes(e entry) ([]byte, bool, error) {
 	}
 	d.counted -= p.size
 	b, err := d.q.get(e.id, kindBlob, maxCompared)
-	return b, true, err
+	return b, bytes.Count(b, []byte("\n")) <= maxLines, err
 }
 
 func isBinary(b []byte) bool { return bytes.IndexByte(b[:min(len(b), 8000)], 0) >= 0 }

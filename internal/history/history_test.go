@@ -314,7 +314,8 @@ func TestDiffIsBounded(t *testing.T) {
 		w.write(fmt.Sprintf("d%d/f%d", i%7, i), strings.Repeat("line\n", 400))
 	}
 	w.write("0large", strings.Repeat("x", maxCompared+1))
-	w.write("1long", strings.Repeat("x\n", maxFileText/2))
+	w.write("1long", strings.Repeat("xxxxxxxxx\n", maxFileText/10+1))
+	w.write("2lines", strings.Repeat("\n", maxLines+1))
 	b := w.take()
 	r := w.load()
 	d, err := r.Diff(t.Context(), a, b, "")
@@ -323,7 +324,7 @@ func TestDiffIsBounded(t *testing.T) {
 	for _, f := range d.Files {
 		total += len(f.Text)
 	}
-	if !d.More || len(d.Files) != maxFiles || total > maxTotalText || !d.Files[0].Large || !d.Files[1].Cut {
+	if !d.More || len(d.Files) != maxFiles || total > maxTotalText || !d.Files[0].Large || !d.Files[1].Cut || !d.Files[2].Large {
 		t.Errorf("%d files with %d bytes, %v", len(d.Files), total, d.Files[0])
 	}
 	if last := d.Files[len(d.Files)-1]; !last.Cut || last.Added != 400 {

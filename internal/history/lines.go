@@ -7,7 +7,7 @@ import (
 )
 
 const (
-	maxEdits = 1500 // differences that are found exactly; beyond it all lines between what both begin and end with count as replaced
+	maxEdits = 1000 // differences that are found exactly; beyond it all lines between what both begin and end with count as replaced
 	around   = 3    // lines of context
 )
 

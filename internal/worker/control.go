@@ -47,13 +47,11 @@ func (h *host) handover(ctx context.Context, to glovebox.Control, since *glovebo
 	}
 	ctx, cancel := context.WithTimeout(ctx, handoverTimeout)
 	defer cancel()
-	windows := make(chan []glovebox.WindowRef, 1) // nil: not known
-	go func() { windows <- h.windows(ctx, g) }()
 	if err := h.handoverFiles(ctx, g, &c, since); err != nil {
 		h.r.log.Warn("can't tell what a person changes in the workspace", "error", err)
 	}
 	id := h.state().Sandbox.ID
-	now := <-windows
+	now := h.windows(ctx, g)
 	switch {
 	case now == nil:
 	case to == glovebox.ControlUser:

@@ -3,6 +3,7 @@ package worker
 import (
 	"bytes"
 	"context"
+	"runtime/debug"
 	"sync"
 	"time"
 
@@ -87,7 +88,7 @@ func (rec *recorder) run() {
 		}
 		result := "skipped"
 		if rec.due(step) {
-			result = rec.capture(step)
+			result = rec.guarded(step)
 		}
 		rec.h.r.w.metrics.frames.WithLabelValues(result).Inc()
 	}
@@ -108,6 +109,17 @@ func (rec *recorder) due(step int64) bool {
 		stride *= 8
 	}
 	return step%stride == 0 && rec.bytes < maxFrameBytes
+}
+
+// guarded is capture; a fault in it is no reason to take the server down.
+func (rec *recorder) guarded(step int64) (result string) {
+	defer func() {
+		if v := recover(); v != nil {
+			rec.h.r.log.Error("panic while the screen was recorded", "panic", v, "stack", string(debug.Stack()))
+			result = "failed"
+		}
+	}()
+	return rec.capture(step)
 }
 
 // capture takes a picture and records it if the screen changed. It returns

@@ -188,6 +188,9 @@ func (r *run) loop(model llm.Model, info llm.Info) (agent.Outcome, error) {
 	if hub := r.o.Live; hub != nil {
 		o.Live = func(e glovebox.Event) { hub.Publish(id, e) }
 	}
+	if r.o.Desktop && o.Job.Step == 0 {
+		r.rec.stepDone(0) // what it begins with
+	}
 	return agent.Run(r.ctx, o)
 }
 
