@@ -4,6 +4,9 @@ package guestd
 
 import (
 	"bytes"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/pem"
 	"errors"
 	"fmt"
@@ -56,6 +59,9 @@ func (s *Server) bind(m *guestpb.Settings) error {
 		if err := os.WriteFile("/dev/urandom", m.Seed, 0); err != nil {
 			return fmt.Errorf("seed the random pool: %w", err)
 		}
+		if err := s.rootFile(machineID, machineIDOf(m.Seed)); err != nil {
+			return fmt.Errorf("name the machine: %w", err)
+		}
 	}
 	if len(m.CaCerts) > 0 {
 		if err := s.trust(m.CaCerts); err != nil {
@@ -85,6 +91,19 @@ func (s *Server) bind(m *guestpb.Settings) error {
 		return nil
 	}
 	return errors.Join(setHostname(m.Hostname), setClock(timeOf(m.Now)))
+}
+
+// machineID is where programs look for what tells this machine from others.
+// D-Bus's own file is a link to it in Debian.
+const machineID = "/etc/machine-id"
+
+// machineIDOf makes the contents of machineID from a seed.
+func machineIDOf(seed []byte) []byte {
+	h := hmac.New(sha256.New, seed)
+	h.Write([]byte("machine-id"))
+	id := h.Sum(nil)[:16]
+	id[6], id[8] = id[6]&0x0f|0x40, id[8]&0x3f|0x80 // a random UUID, as systemd makes it
+	return []byte(hex.EncodeToString(id) + "\n")
 }
 
 // rootFile writes a small file of the system's. Below the home of the tools'

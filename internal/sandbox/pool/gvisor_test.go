@@ -5,8 +5,11 @@ import (
 	"crypto/rand"
 	"io"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -17,6 +20,7 @@ import (
 	"github.com/glovebox-dev/glovebox/internal/guest/guestd"
 	"github.com/glovebox-dev/glovebox/internal/sandbox"
 	"github.com/glovebox-dev/glovebox/internal/sandbox/gvisor"
+	"github.com/glovebox-dev/glovebox/internal/sandbox/pool"
 	"github.com/glovebox-dev/glovebox/internal/sandbox/sandboxtest"
 	"github.com/glovebox-dev/glovebox/internal/sandbox/template"
 )
@@ -149,12 +153,48 @@ func info(t tb, d sandbox.Driver, id sandbox.ID) sandbox.Info {
 	return sandbox.Info{}
 }
 
-// From the template a machine is there with what was started in it, and the
-// pool gives it away.
-func TestReal(t *testing.T) {
+// collect has a machine say what must differ between machines.
+func collect(t tb, m machine) map[string]string {
+	t.Helper()
+	ctx := t.Context()
+	shown := map[string]string{
+		"secret of display": m.ServiceSecret(guest.ServiceDisplay),
+		"secret of jupyter": m.ServiceSecret(guest.ServiceJupyter),
+	}
+	for what, script := range map[string]string{
+		"machine-id":          "cat /etc/machine-id",
+		"uuid":                "cat /proc/sys/kernel/random/uuid",
+		"urandom":             "head -c 16 /dev/urandom | od -An -tx1",
+		"new process, python": "python3 -c 'import random, uuid, os, secrets; print(random.random(), uuid.uuid4(), os.urandom(8), secrets.token_hex(8))'",
+		"openssl":             "openssl rand -hex 16",
+		"display's password":  "od -An -tx1 /run/glovebox/secrets/display",
+		"jupyter's token":     "cat /run/glovebox/secrets/jupyter",
+		"kernels' keys":       "cat /home/agent/.local/share/jupyter/runtime/kernel-*.json /run/glovebox/kernels/*.json 2>/dev/null | grep -o '\"key\": *\"[^\"]*\"' | sort",
+	} {
+		st, out, err := m.Run(ctx, guest.Command{ID: glovebox.NewID(), Args: []string{"bash", "-c", script}, Root: true, Dir: "/", NoStdin: true}, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if st.ExitCode == 0 && len(out) > 0 {
+			shown[what] = string(out)
+		}
+	}
+	cell := guest.Cell{Language: "python", Code: "import random, uuid, os, secrets\nprint(random.random(), uuid.uuid4(), os.urandom(8), secrets.token_hex(8))\n" +
+		"try:\n import numpy\n print(numpy.random.random())\nexcept ImportError: pass\n"}
+	var text strings.Builder
+	if _, err := m.Execute(ctx, cell, func(o guest.CellOutput) { text.WriteString(o.Text) }); err == nil && text.Len() > 0 {
+		shown["kernel, python"] = text.String()
+	}
+	return shown
+}
+
+// Machines from one template have what was started in it, and share no
+// secret, no key and no random number.
+func TestRestored(t *testing.T) {
 	base, dir, image := newBase(t)
 	tmpl := newTemplate(t, base, dir, image)
-	for range 3 {
+	seen := make(map[string]int)
+	for n := range 3 {
 		begun := time.Now()
 		m := start(t, tmpl)
 		bound := time.Since(begun)
@@ -162,53 +202,84 @@ func TestReal(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Logf("bound after %v, services after %v", bound, time.Since(begun))
-		states, err := m.Services(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, s := range states {
-			t.Logf("%+v", s)
-		}
 		if i := info(t, tmpl, m.id); i.Start != "template" || i.StartNote != "" {
 			t.Errorf("it is listed as %+v", i)
+		}
+		shown := collect(t, m)
+		for what, text := range shown {
+			if other, ok := seen[what+text]; ok {
+				t.Errorf("machines %d and %d have the same %s: %s", other, n, what, text)
+			}
+			seen[what+text] = n
+		}
+		if n == 0 {
+			t.Logf("compared: %v", slices.Sorted(maps.Keys(shown)))
 		}
 		m.end(t, tmpl)
 	}
 }
 
-// What the parts of a start from the template take.
-func TestWhere(t *testing.T) {
+// The pool gives ready machines away, fills itself again, leaves nothing, and
+// removes what one that was killed left.
+func TestPoolOnGVisor(t *testing.T) {
 	base, dir, image := newBase(t)
 	tmpl := newTemplate(t, base, dir, image)
-	ctx := t.Context()
-	for range 6 {
-		var took []time.Duration
-		begun := time.Now()
-		lap := func() { took = append(took, time.Since(begun).Round(100*time.Microsecond)) }
-		id := sandbox.ID(glovebox.NewID())
-		if err := tmpl.Create(ctx, sandbox.Spec{ID: id, Limits: glovebox.DefaultLimits()}); err != nil {
-			t.Fatal(err)
-		}
-		lap()
-		conn, err := tmpl.Dial(ctx, id)
-		if err != nil {
-			t.Fatal(err)
-		}
-		lap()
-		c, err := guest.NewClient(ctx, conn, guest.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		lap()
-		s := guest.Settings{Hostname: "glovebox", Now: time.Now(), Secret: make([]byte, 32), Seed: make([]byte, 32)}
-		_ = c.Bind(ctx, s)
-		lap()
-		_ = c.Bind(ctx, s)
-		lap()
-		_ = c.StartServices(ctx)
-		lap()
-		t.Log(took)
-		c.Close()
-		_ = tmpl.Destroy(ctx, id)
+	p := newPool(t, tmpl, dir, image, 2)
+	for p.Size() < 2 {
+		awaitChange(t)
 	}
+	if infos, err := p.List(t.Context()); err != nil || len(infos) != 0 {
+		t.Errorf("ready machines are listed: %v, %v", infos, err)
+	}
+	m := start(t, p)
+	if i := info(t, p, m.id); i.Start != "pool" || i.Labels["job"] != "j" || len(i.Labels) != 1 {
+		t.Errorf("it is listed as %+v", i)
+	}
+	states, err := m.Services(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range states {
+		if s.Name == guest.ServiceDisplay && !s.Healthy {
+			t.Errorf("%+v", s)
+		}
+	}
+	m.end(t, p)
+}
+
+// awaitChange waits a moment for what happens in the background.
+func awaitChange(t tb) {
+	select {
+	case <-t.Context().Done():
+		t.Fatal("given up")
+	case <-time.After(5 * time.Millisecond):
+	}
+}
+
+// newPool returns a pool that is being filled, and checks in the end that it
+// leaves nothing.
+func newPool(t tb, base *template.Driver, dir, image string, size int) *pool.Driver {
+	t.Helper()
+	p, err := pool.New(pool.Options{Base: base, Dir: filepath.Join(dir, "pool"), Image: image, Limits: glovebox.DefaultLimits(), Size: size,
+		Ready: base.Ready, Log: logOf()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		p.Run(ctx)
+	}()
+	t.Cleanup(func() {
+		cancel()
+		<-done
+		if err := p.Close(); err != nil {
+			t.Error(err)
+		}
+		if infos, err := base.List(context.Background()); err != nil || len(infos) != 0 {
+			t.Errorf("the pool leaves %v, %v", infos, err)
+		}
+	})
+	return p
 }

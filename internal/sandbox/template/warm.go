@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/glovebox-dev/glovebox"
 	"github.com/glovebox-dev/glovebox/internal/guest"
 )
 
@@ -13,11 +14,6 @@ const (
 	browserTime = time.Minute            // for the browser to come up, once
 	settleTime  = 700 * time.Millisecond // for what was started to come to rest
 )
-
-// warmer is a guest that starts the kernels' processes ahead of a first cell.
-type warmer interface {
-	WarmKernels(ctx context.Context) error
-}
 
 // Warm starts what a job is likely to use: the services, the kernels, and the
 // browser once, so that what it writes at its first start is there. A machine
@@ -28,17 +24,26 @@ func Warm(ctx context.Context, c *guest.Client, log *slog.Logger) error {
 		return fmt.Errorf("start the services: %w", err)
 	}
 	log.Debug("template: the services run", "after", time.Since(start))
-	if w, ok := any(c).(warmer); ok {
-		if err := w.WarmKernels(ctx); err != nil {
-			return fmt.Errorf("start the kernels: %w", err)
-		}
-		log.Debug("template: the kernels run", "after", time.Since(start))
+	if err := warmKernels(ctx, c, log); err != nil {
+		return fmt.Errorf("start the kernels: %w", err)
 	}
+	log.Debug("template: the kernels run", "after", time.Since(start))
 	if err := openBrowser(ctx, c); err != nil {
 		// It starts on demand: a template without it is of use, too.
 		log.Warn("the browser could not be opened in the template", "error", err)
 	}
 	return wait(ctx, settleTime)
+}
+
+// warmKernels starts the kernel that goes on in the machines of jobs; those of
+// other languages would be ended, since they can't be given new random seeds.
+func warmKernels(ctx context.Context, c *guest.Client, log *slog.Logger) error {
+	err := c.WarmKernels(ctx, "python")
+	if code := glovebox.CodeOf(err); code == glovebox.CodeNotFound || code == glovebox.CodeInvalid {
+		log.Debug("template: the image has no such kernel", "error", err)
+		return nil
+	}
+	return err
 }
 
 // openBrowser starts the browser and ends it.
