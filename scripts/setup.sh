@@ -19,6 +19,7 @@ test="
 gcc|/usr/bin/gcc|the race detector of the tests is C
 libc6-dev|/usr/include/stdlib.h|the race detector of the tests is C
 unzip|/usr/bin/unzip|the tests unpack artifacts with a second program
+erofs-utils|/usr/bin/fsck.erofs|the tests have images of ours checked by the file system's own program
 "
 
 want=$run
