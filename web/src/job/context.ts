@@ -1,0 +1,132 @@
+// One job as its page knows it: the view that the server computes, the history
+// that the page folds from the events, and the step that is looked at.
+import { createContext, useCallback, useContext, useEffect, useMemo, useRef, useState } from "react";
+import { follow, type Connection } from "../api/events";
+import { ApiError, jobLink, message, session } from "../api/http";
+import { getJob } from "../api/jobs";
+import type { JobEvent, JobView } from "../api/types";
+import { History } from "../model/history";
+
+export interface JobState {
+  id: string;
+  view: JobView;
+  fetchedAt: number; // when view came, by this clock
+  history: History;
+  version: number; // of history
+  connection: Connection;
+  ended: boolean; // the job is terminal
+  step: number | null; // the step that is looked at; null: now
+  setStep: (step: number | null) => void;
+  setView: (v: JobView) => void;
+}
+
+export const JobContext = createContext<JobState | null>(null);
+
+export function useJob(): JobState {
+  const job = useContext(JobContext);
+  if (!job) throw new Error("no job");
+  return job;
+}
+
+/** Whether the page got in by a link, which lets it watch: what changes the job is not offered. */
+export function useReadOnly(): boolean {
+  const { id } = useJob();
+  return !session.token && jobLink.get(id) !== undefined;
+}
+
+const flushMs = 80; // events that come within this time are shown together
+
+/** Follows the events of a job. */
+function useHistory(id: string) {
+  const history = useMemo(() => new History(), [id]);
+  const [version, setVersion] = useState(0);
+  const [connection, setConnection] = useState<Connection>("connecting");
+  const [round, setRound] = useState(0);
+  useEffect(() => {
+    const abort = new AbortController();
+    let waiting: JobEvent[] = [];
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    const flush = () => {
+      timer = undefined;
+      history.append(waiting);
+      waiting = [];
+      setVersion(history.version);
+    };
+    void follow(
+      id,
+      history.lastSeq,
+      {
+        onEvents(events) {
+          for (const e of events) waiting.push(e);
+          timer ??= setTimeout(flush, flushMs);
+        },
+        onConnection: setConnection,
+      },
+      abort.signal,
+    );
+    return () => {
+      abort.abort();
+      clearTimeout(timer);
+    };
+  }, [id, history, round]);
+  const again = useCallback(() => setRound((r) => r + 1), []);
+  return { history, version, connection, again };
+}
+
+export interface Loaded {
+  state: JobState | null;
+  error: string;
+  missing: boolean;
+}
+
+/** Loads a job and keeps it current. */
+export function useLoadedJob(id: string): Loaded {
+  const { history, version, connection, again } = useHistory(id);
+  const [fetched, setFetched] = useState<{ view: JobView; at: number } | null>(null);
+  const [error, setError] = useState<unknown>(null);
+  const [step, setStep] = useState<number | null>(null);
+  const setView = useCallback((view: JobView) => setFetched({ view, at: Date.now() }), []);
+
+  const busy = useRef(false);
+  const seq = history.lastSeq;
+  const known = fetched?.view.seq ?? -1;
+  const terminal = !!fetched && ["complete", "error", "cancelled"].includes(fetched.view.status);
+  useEffect(() => {
+    const abort = new AbortController();
+    const load = async () => {
+      if (busy.current) return;
+      busy.current = true;
+      try {
+        setView(await getJob(id, abort.signal));
+        setError(null);
+      } catch (err) {
+        if (!abort.signal.aborted) setError(err);
+      } finally {
+        busy.current = false;
+      }
+    };
+    // At once for the first time, soon when there are new events, and now and
+    // then while a job waits: its place in the queue is no event.
+    const wait = known < 0 ? 0 : seq > known ? 700 : terminal ? 0 : 10_000;
+    if (wait === 0 && known >= 0) return;
+    const timer = setTimeout(() => void load(), wait);
+    return () => {
+      clearTimeout(timer);
+      abort.abort();
+      busy.current = false;
+    };
+  }, [id, seq > known, known, terminal, setView]);
+
+  // A job that had ended goes on when its limits are raised.
+  const ended = terminal && connection === "ended";
+  const resumed = !terminal && connection === "ended" && known >= seq;
+  useEffect(() => {
+    if (resumed) again();
+  }, [resumed, again]);
+
+  const state = useMemo<JobState | null>(
+    () => (fetched ? { id, view: fetched.view, fetchedAt: fetched.at, history, version, connection, ended: ended || terminal, step, setStep, setView } : null),
+    [id, fetched, history, version, connection, ended, terminal, step, setView],
+  );
+  return { state, error: error ? message(error) : "", missing: error instanceof ApiError && error.status === 404 };
+}

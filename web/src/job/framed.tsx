@@ -1,0 +1,66 @@
+import { useEffect, useState } from "react";
+import { message } from "../api/http";
+import { makePlace, type Place } from "../api/machine";
+import { Button, IconButton, Notice, Spinner } from "../ui/controls";
+import { useJob } from "./context";
+
+/** Something that the machine serves, in a frame with an origin that is not ours. */
+export function Framed({ port, title }: { port: number | "notebook"; title: string }) {
+  const { id } = useJob();
+  const [place, setPlace] = useState<Place | null>(null);
+  const [error, setError] = useState("");
+  const [round, setRound] = useState(0);
+  useEffect(() => {
+    let gone = false;
+    setPlace(null);
+    setError("");
+    makePlace(id, port === "notebook" ? { notebook: true } : { port }).then(
+      (p) => !gone && setPlace(p),
+      (err) => !gone && setError(message(err)),
+    );
+    return () => {
+      gone = true;
+    };
+  }, [id, port, round]);
+  // An address is good for one visit: the tab needs one of its own.
+  const newTab = async () => {
+    try {
+      const p = await makePlace(id, port === "notebook" ? { notebook: true } : { port });
+      window.open(p.url, "_blank", "noopener,noreferrer");
+    } catch (err) {
+      setError(message(err));
+    }
+  };
+  return (
+    <div className="framed">
+      <div className="frame-bar">
+        <IconButton icon="refresh" label="Load again" onClick={() => setRound((r) => r + 1)} />
+        <code className="frame-url">{title}</code>
+        {place?.own && (
+          <Button small kind="quiet" onClick={() => void newTab()}>
+            In a new tab
+          </Button>
+        )}
+      </div>
+      {error ? (
+        <Notice
+          tone="warn"
+          action={
+            <Button small onClick={() => setRound((r) => r + 1)}>
+              Try again
+            </Button>
+          }
+        >
+          {error}
+        </Notice>
+      ) : place ? (
+        // Where it has no origin of its own, the frame gives it none either.
+        <iframe title={title} src={place.url} referrerPolicy="no-referrer" sandbox={`allow-scripts allow-forms allow-modals allow-popups allow-downloads${place.own ? " allow-same-origin" : ""}`} />
+      ) : (
+        <div className="loading">
+          <Spinner />
+        </div>
+      )}
+    </div>
+  );
+}

@@ -1,0 +1,231 @@
+// The form for a new job.
+import { useEffect, useRef, useState } from "react";
+import { ApiError, message } from "../api/http";
+import { settings, submit, type ServerSettings } from "../api/jobs";
+import type { Limits, Submission } from "../api/types";
+import { isArchive, type Picked } from "../model/attach";
+import type { Packed } from "../model/pack";
+import { atMost, limitForms, parseLimit, showLimit, type LimitName } from "../model/limits";
+import { bytes } from "../model/format";
+import { go, href } from "../router";
+import { Button, Field, Kbd, Notice, Segmented } from "../ui/controls";
+import { announce, toast } from "../ui/toast";
+import { Attach, type Attachment } from "./attach";
+
+type EgressMode = "" | "none" | "only" | "extend";
+
+const examples = [
+  { name: "Todo app", task: "Build me a todo app in React" },
+  { name: "Data report", task: "Write a Python script that makes a random but plausible year of sales data as CSV, then analyse it: monthly totals, the three best products, a forecast for the next quarter. Put the figures and two charts into a report in Markdown." },
+  { name: "Browser game", task: "Make a small Snake game that runs in the browser without a framework. Keyboard and touch, a high score that is kept, a pause key. Open it and play one round to see that it works." },
+  { name: "Fix a bug", task: "The attached project has a failing test. Find out why, mend the code and not the test, and explain the cause in two sentences." },
+];
+
+const draftKey = "glovebox.draft";
+
+function storedDraft(): string {
+  try {
+    return sessionStorage.getItem(draftKey) ?? "";
+  } catch {
+    return "";
+  }
+}
+
+function keepDraft(task: string): void {
+  try {
+    sessionStorage.setItem(draftKey, task.slice(0, 100_000));
+  } catch {
+    // It is a convenience alone.
+  }
+}
+
+export function NewJobPage() {
+  const [task, setTask] = useState(storedDraft);
+  const [model, setModel] = useState("");
+  const [typed, setTyped] = useState<Partial<Record<LimitName, string>>>({});
+  const [mode, setMode] = useState<EgressMode>("");
+  const [allow, setAllow] = useState("");
+  const [attached, setAttached] = useState<Attachment>({ kind: "none" });
+  const [server, setServer] = useState<ServerSettings | null>(null);
+  const [busy, setBusy] = useState("");
+  const [error, setError] = useState<ApiError | Error | null>(null);
+  const key = useRef({ of: "", value: "" });
+  const box = useRef<HTMLTextAreaElement>(null);
+
+  useEffect(() => {
+    const abort = new AbortController();
+    settings(abort.signal).then(setServer, () => {});
+    box.current?.focus();
+    return () => abort.abort();
+  }, []);
+  useEffect(() => keepDraft(task), [task]);
+
+  const limits: Limits = {};
+  const bad: Partial<Record<LimitName, string>> = {};
+  for (const f of limitForms) {
+    const v = parseLimit(f, typed[f.name] ?? "");
+    if (v === null) bad[f.name] = "A number, please.";
+    else if (v > 0) limits[f.name] = v;
+  }
+  const field = error instanceof ApiError ? error.field : "";
+  const fieldError = (name: string) => (field === name || field.startsWith(name + "[") ? message(error) : "");
+  const shownElsewhere = ["model", "egress", "egress.allow", "egress.mode", "files.git_url", "files.git_ref", "task"].some((f) => fieldError(f)) || field.startsWith("limits.");
+
+  const send = async () => {
+    if (busy) return;
+    if (!task.trim()) return box.current?.focus();
+    setError(null);
+    setBusy("Sending");
+    try {
+      const rules = allow.split(/[\s,]+/).filter(Boolean);
+      const s: Submission = { task };
+      if (model.trim()) s.model = model.trim();
+      if (Object.keys(limits).length > 0) s.limits = limits;
+      if (mode) s.egress = mode === "none" ? { mode } : { mode, allow: rules };
+      if (attached.kind === "git" && attached.url.trim()) s.files = { git_url: attached.url.trim(), ...(attached.ref.trim() ? { git_ref: attached.ref.trim() } : {}) };
+      const archive = await archiveOf(attached, server?.max_archive_bytes ?? 512 << 20, setBusy);
+      setBusy(archive ? `Sending ${bytes(archive.blob.size)}` : "Sending");
+      const digest = JSON.stringify([s, archive?.blob.size ?? 0]);
+      if (key.current.of !== digest) key.current = { of: digest, value: newKey() };
+      const made = await submit(s, archive?.blob ?? null, key.current.value);
+      keepDraft("");
+      announce("The job was accepted");
+      go(href.job(made.job_id));
+    } catch (err) {
+      setError(err instanceof Error ? err : new Error(String(err)));
+      setBusy("");
+    }
+  };
+
+  const most = atMost({ ...server?.default_limits, ...limits });
+  return (
+    <form
+      className="new-job"
+      onSubmit={(e) => {
+        e.preventDefault();
+        void send();
+      }}
+      onKeyDown={(e) => {
+        if (e.key === "Enter" && (e.ctrlKey || e.metaKey)) {
+          e.preventDefault();
+          void send();
+        }
+      }}
+    >
+      <div className="new-main">
+        <h1>What should be built?</h1>
+        <div className="task-card">
+          <textarea ref={box} aria-label="Task" aria-describedby="task-note" placeholder="Describe it in plain words: what it is for, what it must do, how you will know that it works." value={task} onChange={(e) => setTask(e.target.value)} maxLength={1 << 20} rows={9} />
+          <Attach value={attached} onChange={setAttached} gitError={fieldError("files.git_url") || fieldError("files.git_ref")} />
+        </div>
+        {fieldError("task") && <Notice tone="bad">{fieldError("task")}</Notice>}
+        <div className="examples" role="group" aria-label="Examples to start from">
+          <span className="muted">Try</span>
+          {examples.map((x) => (
+            <button
+              type="button"
+              key={x.name}
+              className="chip"
+              onClick={() => {
+                setTask(x.task);
+                box.current?.focus();
+              }}
+            >
+              {x.name}
+            </button>
+          ))}
+        </div>
+        {error && !shownElsewhere && <Notice tone="bad">{message(error)}</Notice>}
+        <div className="submit-bar">
+          <p id="task-note">
+            <span className="muted">At most </span>
+            <strong>{most.main}</strong>
+            <span className="muted"> &middot; {most.rest}</span>
+          </p>
+          <Button kind="primary" type="submit" busy={!!busy} disabled={!task.trim() || Object.keys(bad).length > 0}>
+            {busy || "Start the job"}
+            {!busy && (
+              <span className="no-phone">
+                {" "}
+                <Kbd>Ctrl</Kbd> <Kbd>&crarr;</Kbd>
+              </span>
+            )}
+          </Button>
+        </div>
+      </div>
+      <aside className="new-options" aria-label="Options">
+        <section>
+          <h2>Model</h2>
+          <Field label="Provider and name" placeholder={server?.default_model || "provider:name"} value={model} onChange={(e) => setModel(e.target.value)} maxLength={200} spellCheck={false} error={fieldError("model")} hint={server?.default_model ? "Left empty: the server\u2019s default." : "e.g. anthropic:NAME, openai:NAME, gemini:NAME, chat:NAME"} />
+        </section>
+        <section>
+          <h2>Network</h2>
+          <Segmented
+            label="What the sandbox may reach"
+            value={mode || "default"}
+            choices={[
+              { value: "default", label: "Packages" },
+              { value: "extend", label: "More" },
+              { value: "only", label: "Only" },
+              { value: "none", label: "None" },
+            ]}
+            onChange={(v) => setMode(v === "default" ? "" : v)}
+          />
+          <p className="note">{modeNote[mode]}</p>
+          {(mode === "only" || mode === "extend") && (
+            <div className="field">
+              <label htmlFor="allow">Hosts</label>
+              <textarea id="allow" className="mono" rows={3} placeholder={"api.example.org\n.example.com:8443"} value={allow} onChange={(e) => setAllow(e.target.value)} spellCheck={false} />
+              <p className="note">One a line. A dot in front stands for all names below.</p>
+            </div>
+          )}
+          {(fieldError("egress") || fieldError("egress.allow") || fieldError("egress.mode")) && <Notice tone="bad">{message(error)}</Notice>}
+        </section>
+        <section>
+          <h2>Limits</h2>
+          <div className="limit-grid">
+            {limitForms.map((f) => (
+              <Field
+                key={f.name}
+                label={f.label}
+                unit={f.unit}
+                inputMode="decimal"
+                placeholder={showLimit(f, server?.default_limits[f.name]) || "none"}
+                value={typed[f.name] ?? ""}
+                onChange={(e) => setTyped({ ...typed, [f.name]: e.target.value })}
+                error={bad[f.name] || fieldError(`limits.${f.name}`)}
+                maxLength={20}
+              />
+            ))}
+          </div>
+          <p className="note">What is left empty has the server&rsquo;s default. Cost, tokens, steps and work time can be raised later.</p>
+        </section>
+      </aside>
+    </form>
+  );
+}
+
+const modeNote: Record<EgressMode, string> = {
+  "": "Package registries, as the server has set them.",
+  extend: "Package registries, and the hosts below.",
+  only: "The hosts below, and nothing else.",
+  none: "No connection leaves the sandbox.",
+};
+
+// Not crypto.randomUUID: that is missing where the page came over plain HTTP.
+function newKey(): string {
+  return [...crypto.getRandomValues(new Uint8Array(16))].map((b) => b.toString(16).padStart(2, "0")).join("");
+}
+
+async function archiveOf(a: Attachment, max: number, say: (s: string) => void): Promise<Packed | null> {
+  if (a.kind !== "files" || a.files.length === 0) return null;
+  const only = a.files[0] as Picked;
+  if (a.files.length === 1 && isArchive(only.path)) {
+    if (only.file.size > max) throw new Error(`The archive has ${bytes(only.file.size)}; the server takes ${bytes(max)}.`);
+    return { blob: only.file, files: 1 };
+  }
+  const { pack } = await import("../model/pack");
+  const packed = await pack(a.files, max, (done) => done % 50 === 0 && say(`Packing ${done} of ${a.files.length}`));
+  toast(`Packed ${packed.files} files into ${bytes(packed.blob.size)}`);
+  return packed;
+}
