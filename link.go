@@ -44,7 +44,7 @@ type Link struct {
 
 // Port is a TCP port that something in a job's sandbox listens on.
 type Port struct {
-	Port    int    `json:"port"`
+	Port    int64  `json:"port"`
 	Process string `json:"process,omitempty" doc:"The name of the program."`
 	URL     string `json:"url" doc:"Where a browser can see it; relative to the server."`
 }
@@ -71,7 +71,7 @@ type ServiceList struct {
 
 // PlaceRequest asks where a browser can see what a job's machine serves.
 type PlaceRequest struct {
-	Port     int    `json:"port,omitempty" minimum:"1" maximum:"65535" doc:"A port in the sandbox."`
+	Port     int64  `json:"port,omitempty" minimum:"1" maximum:"65535" doc:"A port in the sandbox."`
 	Notebook bool   `json:"notebook,omitempty" doc:"JupyterLab, instead of a port."`
 	Path     string `json:"path,omitempty" doc:"What to open there, with its query; / if left out."`
 }

@@ -163,8 +163,11 @@ func (b *backend) serve(ctx context.Context, listen string, tokens bool) (*serve
 	if b.cfg.Concurrency > 0 {
 		s.worker = b.worker(tokens)
 	}
-	var err error
-	if s.Server, err = api.StartServer(api.ServerOptions{Listen: listen, Handler: b.api(s.worker, tokens), Log: b.log}); err != nil {
+	handler, err := b.api(s.worker, tokens)
+	if err != nil {
+		return nil, err
+	}
+	if s.Server, err = api.StartServer(api.ServerOptions{Listen: listen, Handler: handler, Log: b.log}); err != nil {
 		return nil, err
 	}
 	if s.worker == nil {

@@ -187,8 +187,13 @@ func (b *backend) openNetwork() error {
 }
 
 // api returns the HTTP API. w may be nil: no job runs in this process.
-func (b *backend) api(w *worker.Worker, tokens bool) *api.API {
+func (b *backend) api(w *worker.Worker, tokens bool) (*api.API, error) {
+	key, err := api.LoadKey(b.cfg.Path("key"))
+	if err != nil {
+		return nil, err
+	}
 	o := api.Options{
+		Key: key, PublicURL: b.cfg.PublicURL, PreviewDomain: b.cfg.PreviewDomain,
 		Store: b.store, Blobs: b.blobs, Live: b.live, Log: b.log, Registry: b.registry, Version: version,
 		DefaultModel: b.defaultModel(), DefaultLimits: b.cfg.Limits, RequireTokens: tokens, AllowedHosts: b.cfg.AllowedHosts,
 		CheckModel: func(name string) error {
@@ -206,7 +211,7 @@ func (b *backend) api(w *worker.Worker, tokens bool) *api.API {
 			return api.NewMachine(c), ok
 		}
 	}
-	return api.New(o)
+	return api.New(o), nil
 }
 
 // worker returns a worker that is not started.

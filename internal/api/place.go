@@ -57,7 +57,10 @@ func parseLabel(s string) (place, bool) {
 		return place{job: job, notebook: true}, true
 	}
 	port, ok := parsePort(what)
-	return place{job: job, port: port}, ok
+	if !ok {
+		return place{}, false
+	}
+	return place{job: job, port: port}, true
 }
 
 // parsePort parses a port as it is written in addresses: no sign, no zeros

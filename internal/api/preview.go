@@ -33,7 +33,7 @@ func (a *API) ports(w *response, r *http.Request, c caller) error {
 		}
 		seen[l.Port] = true
 		port := strconv.Itoa(int(l.Port))
-		list.Ports = append(list.Ports, glovebox.Port{Port: int(l.Port), Process: l.Command, URL: a.publicBase() + "/jobs/" + j.ID + "/preview/" + port + "/"})
+		list.Ports = append(list.Ports, glovebox.Port{Port: int64(l.Port), Process: l.Command, URL: a.publicBase() + "/jobs/" + j.ID + "/preview/" + port + "/"})
 	}
 	return writeJSON(w, http.StatusOK, list)
 }

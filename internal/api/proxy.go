@@ -211,6 +211,7 @@ func (t target) policies(h http.Header) {
 	}
 	h.Set("Content-Security-Policy", csp)
 	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("X-Accel-Buffering", "no") // a proxy before us passes streams on as they come
 	h.Set("Permissions-Policy", "camera=(), microphone=(), geolocation=(), display-capture=(), usb=(), serial=(), hid=(), bluetooth=(), midi=(), payment=(), publickey-credentials-get=()")
 }
 

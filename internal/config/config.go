@@ -13,7 +13,9 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/url"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -25,22 +27,24 @@ import (
 // Config is all that can be set of a server. The tag doc says what a field
 // means, with its unit and special values.
 type Config struct {
-	Data         string          `json:"data" doc:"Directory for everything that is kept: jobs, artifacts, machine images, sandboxes, packages."`
-	Listen       string          `json:"listen" doc:"Address of the HTTP API, host:port; port 0 takes a free one. Beyond loopback it needs tokens."`
-	AllowedHosts []string        `json:"allowed_hosts" doc:"Host names by which the API may be addressed, beside loopback ones. Empty: with tokens any, without none."`
-	Tokens       string          `json:"tokens" doc:"Whether requests need a token: auto (beyond loopback, and where other host names than loopback ones are allowed: a proxy passes requests on from elsewhere), always."`
-	Driver       string          `json:"driver" doc:"What makes sandboxes."`
-	Model        string          `json:"model" doc:"Model of jobs that name none, as provider:model. Empty: one of the provider whose key is in the environment."`
-	Concurrency  int             `json:"concurrency" doc:"Jobs that run at once in this process. 0: only the API, the jobs are run by workers elsewhere."`
-	Desktop      bool            `json:"desktop" doc:"Whether the services of machines (display, desktop, Jupyter) are started with them, in the background. If not, they are started when they are first wanted."`
-	Templates    bool            `json:"templates" doc:"Whether a machine is started once, warmed up and frozen, so that later ones go on from there. It takes some hundred MB below the data directory."`
-	Pool         Pool            `json:"pool"`
-	Docker       Docker          `json:"docker"`
-	Log          Log             `json:"log"`
-	Egress       Egress          `json:"egress"`
-	Packages     Packages        `json:"packages"`
-	Limits       glovebox.Limits `json:"limits" doc:"Limits of jobs that name none."`
-	Models       []Model         `json:"models" doc:"What is assumed of models, where the built-in table is wrong or lacks one; the last entry that fits counts, field by field. A list of: model (provider:name; a * at its end stands for any rest), window and max_output (tokens), images and reasoning (true or false), input_price, output_price, cache_read_price and cache_write_price (US dollars for a million tokens). In the environment: as YAML."`
+	Data          string          `json:"data" doc:"Directory for everything that is kept: jobs, artifacts, machine images, sandboxes, packages."`
+	Listen        string          `json:"listen" doc:"Address of the HTTP API, host:port; port 0 takes a free one. Beyond loopback it needs tokens."`
+	AllowedHosts  []string        `json:"allowed_hosts" doc:"Host names by which the API may be addressed, beside loopback ones. Empty: with tokens any, without none."`
+	PublicURL     string          `json:"public_url" doc:"Address under which people reach the server through a proxy, such as https://example.com/glovebox; requests with its path prefix are taken too. Empty: the one that it listens on. Beyond this machine it needs tokens."`
+	PreviewDomain string          `json:"preview_domain" doc:"Domain, with a port if it is not the usual one, whose subdomains all lead to the server: what a job's machine serves is shown on an origin of its own below it. Best one that nothing else uses. Empty: below localhost for who uses the server by that name; else previews have no origin, and there is no notebook."`
+	Tokens        string          `json:"tokens" doc:"Whether requests need a token: auto (beyond loopback, and where other host names than loopback ones are allowed: a proxy passes requests on from elsewhere), always."`
+	Driver        string          `json:"driver" doc:"What makes sandboxes."`
+	Model         string          `json:"model" doc:"Model of jobs that name none, as provider:model. Empty: one of the provider whose key is in the environment."`
+	Concurrency   int             `json:"concurrency" doc:"Jobs that run at once in this process. 0: only the API, the jobs are run by workers elsewhere."`
+	Desktop       bool            `json:"desktop" doc:"Whether the services of machines (display, desktop, Jupyter) are started with them, in the background. If not, they are started when they are first wanted."`
+	Templates     bool            `json:"templates" doc:"Whether a machine is started once, warmed up and frozen, so that later ones go on from there. It takes some hundred MB below the data directory."`
+	Pool          Pool            `json:"pool"`
+	Docker        Docker          `json:"docker"`
+	Log           Log             `json:"log"`
+	Egress        Egress          `json:"egress"`
+	Packages      Packages        `json:"packages"`
+	Limits        glovebox.Limits `json:"limits" doc:"Limits of jobs that name none."`
+	Models        []Model         `json:"models" doc:"What is assumed of models, where the built-in table is wrong or lacks one; the last entry that fits counts, field by field. A list of: model (provider:name; a * at its end stands for any rest), window and max_output (tokens), images and reasoning (true or false), input_price, output_price, cache_read_price and cache_write_price (US dollars for a million tokens). In the environment: as YAML."`
 }
 
 // Model replaces what is assumed of models. Fields that are nil leave it as it
@@ -155,6 +159,12 @@ func (c Config) Validate(drivers ...string) error {
 			bad(fmt.Sprintf("allowed_hosts[%d]", i), "give a host name, without scheme and port", "%q is not one", h)
 		}
 	}
+	if err := checkPublicURL(c.PublicURL); err != nil {
+		bad("public_url", "give an address such as https://example.com/glovebox", "%s", err)
+	}
+	if err := checkPreviewDomain(c.PreviewDomain); err != nil {
+		bad("preview_domain", "give a domain such as preview.example.com", "%s", err)
+	}
 	oneOf("tokens", c.Tokens, tokenModes)
 	oneOf("log.format", c.Log.Format, logFormats)
 	oneOf("log.level", c.Log.Level, logLevels)
@@ -198,6 +208,50 @@ func checkListen(s string) error {
 	return nil
 }
 
+func checkPublicURL(s string) error {
+	if s == "" {
+		return nil
+	}
+	u, err := url.Parse(s)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" || path.Clean("/"+u.Path) != "/"+strings.Trim(u.Path, "/") {
+		return fmt.Errorf("%q is not the address of a server", s)
+	}
+	return nil
+}
+
+func checkPreviewDomain(s string) error {
+	if s == "" {
+		return nil
+	}
+	host, port := s, "1"
+	if h, p, err := net.SplitHostPort(s); err == nil {
+		host, port = h, p
+	}
+	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
+		return fmt.Errorf("%q has no port that can be used", s)
+	}
+	for label := range strings.SplitSeq(host, ".") {
+		if label == "" || len(label) > 63 || strings.Trim(strings.ToLower(label), "abcdefghijklmnopqrstuvwxyz0123456789-") != "" {
+			return fmt.Errorf("%q is not a domain", s)
+		}
+	}
+	if net.ParseIP(host) != nil {
+		return fmt.Errorf("%q is an address, which has no subdomains", s)
+	}
+	return nil
+}
+
+// publicElsewhere reports whether the public address is not this machine's.
+func (c Config) publicElsewhere() bool {
+	u, err := url.Parse(c.PublicURL)
+	if err != nil || c.PublicURL == "" {
+		return c.PublicURL != ""
+	}
+	h := u.Hostname()
+	ip := net.ParseIP(h)
+	return h != "localhost" && (ip == nil || !ip.IsLoopback())
+}
+
 // Loopback reports whether Listen can only be reached from this machine.
 func (c Config) Loopback() bool {
 	host, _, err := net.SplitHostPort(c.Listen)
@@ -211,7 +265,7 @@ func (c Config) Loopback() bool {
 // NeedsTokens reports whether requests need tokens: the API can be reached
 // from elsewhere, by itself or, under a name of its own, through a proxy.
 func (c Config) NeedsTokens() bool {
-	return c.Tokens == "always" || !c.Loopback() || len(c.AllowedHosts) > 0
+	return c.Tokens == "always" || !c.Loopback() || len(c.AllowedHosts) > 0 || c.publicElsewhere()
 }
 
 // Path returns a path in the data directory.
