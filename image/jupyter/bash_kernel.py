@@ -11,10 +11,12 @@ import contextlib
 import os
 import signal
 import subprocess
+import sys
 import tempfile
 
-from ipykernel.kernelapp import IPKernelApp
+import quick
 from ipykernel.kernelbase import Kernel
+from traitlets.config import Config
 
 REPLY = 199  # bash's descriptor for answers
 
@@ -172,4 +174,5 @@ class BashKernel(Kernel):
 
 
 if __name__ == "__main__":
-    IPKernelApp.launch_instance(kernel_class=BashKernel)
+    sys.modules["debugpy"] = None  # it takes memory, and nobody debugs here
+    quick.App.launch_instance(kernel_class=BashKernel, config=quick.prepare(Config()))
