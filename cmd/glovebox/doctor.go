@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -17,6 +18,7 @@ import (
 	"github.com/glovebox-dev/glovebox/internal/image"
 	"github.com/glovebox-dev/glovebox/internal/llm/resolve"
 	"github.com/glovebox-dev/glovebox/internal/sandbox/gvisor"
+	"github.com/glovebox-dev/glovebox/internal/sandbox/template"
 )
 
 // doctorCmd says what this machine can do.
@@ -50,7 +52,7 @@ func (c *doctorCmd) Run(a *app) error {
 		}
 		all = append(all, finding{f.Name, string(f.Verdict), f.Detail, f.Hint})
 	}
-	all = append(all, findImage(img, imgErr), findBuilder(imgErr == nil), findDisk(cfg), findModel(a, cfg), findNetwork(a))
+	all = append(all, findImage(img, imgErr), findBuilder(imgErr == nil), findTemplate(cfg), findDisk(cfg), findModel(a, cfg), findNetwork(a))
 	missing := false
 	for _, f := range all {
 		missing = missing || f.State == "missing"
@@ -95,6 +97,26 @@ func findBuilder(haveImage bool) finding {
 	return f
 }
 
+// findTemplate says whether machines start from a template, and what it
+// takes. That it fits is found out when it is used.
+func findTemplate(cfg config.Config) finding {
+	f := finding{Name: "template", State: "good"}
+	if !cfg.Templates {
+		f.State, f.Detail, f.Hint = "limited", "machines start cold: templates are turned off", "set templates: true"
+		return f
+	}
+	list, err := template.List(cfg.Path("templates"))
+	switch {
+	case err != nil:
+		f.State, f.Detail, f.Hint = "limited", err.Error(), "make the data directory readable"
+	case len(list) == 0:
+		f.Detail = "none yet: 'glovebox serve' makes it in the background, and machines start cold until it is there"
+	default:
+		f.Detail = fmt.Sprintf("last used %s, %s", list[0].Used.Format(time.DateTime), size(list[0].Size))
+	}
+	return f
+}
+
 // findDisk looks at the room where data is kept.
 func findDisk(cfg config.Config) finding {
 	dir := cfg.Data
@@ -114,7 +136,7 @@ func findDisk(cfg config.Config) finding {
 		return finding{"disk", "missing", dir + " can't be written to", "name another directory with --data"}
 	}
 	if free < 10<<30 {
-		f.State, f.Hint = "limited", "the image and a few jobs take about 10 GiB; name another directory with --data"
+		f.State, f.Hint = "limited", "the image, while it is built, and a few jobs take about 15 GiB; name another directory with --data"
 	}
 	return f
 }

@@ -2,7 +2,9 @@ package gvisor
 
 import (
 	"context"
+	"errors"
 	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -10,6 +12,7 @@ import (
 
 	"github.com/glovebox-dev/glovebox"
 	"github.com/glovebox-dev/glovebox/internal/sandbox"
+	"github.com/glovebox-dev/glovebox/internal/sandbox/local"
 	"github.com/glovebox-dev/glovebox/internal/sandbox/sandboxtest"
 )
 
@@ -134,5 +137,160 @@ func TestAffinity(t *testing.T) {
 	}
 	if r.Enforced["cpu_millis"] == "" {
 		t.Error("what is enforced is not claimed")
+	}
+}
+
+// A process that dies between any two steps of Adopt leaves the sandbox under
+// one id, and with what belongs to it.
+func TestAdoptSteps(t *testing.T) {
+	t.Parallel()
+	d := testDriver(t)
+	ctx := context.Background()
+	only := func(want sandbox.ID, label string) {
+		t.Helper()
+		infos, err := d.List(ctx)
+		if err != nil || len(infos) != 1 || infos[0].ID != want || infos[0].State != sandbox.Running || infos[0].Labels["l"] != label {
+			t.Fatalf("listed: %+v, %v; want %s with %q", infos, err, want, label)
+		}
+		conn, err := d.Dial(ctx, want)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		if _, err := sandboxtest.Exec(conn, "/bin/true"); err != nil {
+			t.Error(err)
+		}
+	}
+	from, r := testSandbox(t, d, glovebox.Limits{MemoryBytes: 1 << 30})
+	to := sandbox.ID(glovebox.NewID())
+	next := *r
+	next.ID, next.Sentry, next.Labels = to, r.sentry(), map[string]string{"l": "next"}
+
+	// The new record is written, or half of it.
+	if err := os.WriteFile(filepath.Join(d.dir(from), adoptFile+".tmp"), []byte(`{"id":`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	only(from, "")
+	if err := local.WriteJSON(filepath.Join(d.dir(from), adoptFile), &next); err != nil {
+		t.Fatal(err)
+	}
+	only(from, "")
+	// Someone else adopts it after that.
+	other := sandbox.ID(glovebox.NewID())
+	if err := d.Adopt(ctx, from, sandbox.Spec{ID: other, Labels: map[string]string{"l": "other"}, Limits: r.Limits}); err != nil {
+		t.Fatal(err)
+	}
+	only(other, "other")
+	// The directory has its new name, and the former record is still there.
+	next.Sentry = r.sentry()
+	if err := local.WriteJSON(filepath.Join(d.dir(other), adoptFile), &next); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(d.dir(other), d.dir(to)); err != nil {
+		t.Fatal(err)
+	}
+	only(to, "next")
+	// It can be adopted again, and be destroyed.
+	if err := d.Adopt(ctx, to, sandbox.Spec{ID: other, Labels: map[string]string{"l": "again"}, Limits: r.Limits}); err != nil {
+		t.Fatal(err)
+	}
+	only(other, "again")
+	if err := d.Destroy(ctx, other); err != nil {
+		t.Fatal(err)
+	}
+	if r.Process.Alive() {
+		t.Error("its process lives on")
+	}
+	for _, g := range r.Cgroups {
+		if _, err := os.Stat(g); !os.IsNotExist(err) {
+			t.Errorf("its cgroup %s: %v", g, err)
+		}
+	}
+}
+
+// A sentry that answers nothing while it is restored makes Create give up at
+// its deadline, and nothing remains.
+func TestRestoreDeadline(t *testing.T) {
+	t.Parallel()
+	d := testDriver(t)
+	ctx := context.Background()
+	dir := filepath.Join(t.TempDir(), "template")
+	id, _ := testSandbox(t, d, glovebox.Limits{})
+	if err := d.Snapshot(ctx, id, dir); err != nil {
+		t.Fatal(err)
+	}
+	// A sentry that hangs: a program that waits, where nobody may execute it.
+	hang, err := os.MkdirTemp("", "hang")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(hang)
+	d.o.Runsc = filepath.Join(hang, "sentry")
+	if err := errors.Join(os.Chmod(hang, 0o755), os.WriteFile(d.o.Runsc, []byte("#!/bin/sh\nexec sleep 1000\n"), 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.writeKey(dir); err != nil {
+		t.Fatal(err)
+	}
+	short, cancel := context.WithTimeout(ctx, 300*time.Millisecond)
+	defer cancel()
+	begun := time.Now()
+	err = d.Create(short, sandbox.Spec{ID: sandbox.ID(glovebox.NewID()), Template: dir})
+	if glovebox.CodeOf(err) != glovebox.CodeUnavailable || time.Since(begun) < 300*time.Millisecond || time.Since(begun) > 10*time.Second {
+		t.Errorf("after %v: %v", time.Since(begun), err)
+	}
+	if infos, err := d.List(ctx); err != nil || len(infos) != 0 {
+		t.Errorf("listed: %+v, %v", infos, err)
+	}
+}
+
+// writeKey makes a template look as if this driver had made it.
+func (d *Driver) writeKey(dir string) error {
+	var m manifest
+	path := filepath.Join(dir, manifestFile)
+	if ok, err := local.ReadJSON(path, &m); err != nil || !ok {
+		return err
+	}
+	var err error
+	if m.Key, err = d.TemplateKey(); err != nil {
+		return err
+	}
+	return local.WriteJSON(path, &m)
+}
+
+// A template of another version, or of another image, is refused as such.
+func TestTemplateOutdated(t *testing.T) {
+	t.Parallel()
+	d := testDriver(t)
+	ctx := context.Background()
+	dir := filepath.Join(t.TempDir(), "template")
+	id, _ := testSandbox(t, d, glovebox.Limits{DiskBytes: 1 << 30})
+	if err := d.Snapshot(ctx, id, dir); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, manifestFile)
+	var whole manifest
+	if ok, err := local.ReadJSON(path, &whole); err != nil || !ok {
+		t.Fatal(err)
+	}
+	limits := glovebox.Limits{DiskBytes: 1 << 30}
+	for name, change := range map[string]func(m *manifest, l *glovebox.Limits){
+		"key":    func(m *manifest, _ *glovebox.Limits) { m.Key = "0123456789abcdef" },
+		"image":  func(m *manifest, _ *glovebox.Limits) { m.Image.ModTime++ },
+		"disk":   func(_ *manifest, l *glovebox.Limits) { l.DiskBytes++ },
+		"number": func(_ *manifest, l *glovebox.Limits) { l.Processes = 100 },
+	} {
+		m, l := whole, limits
+		change(&m, &l)
+		if err := local.WriteJSON(path, &m); err != nil {
+			t.Fatal(err)
+		}
+		err := d.Create(ctx, sandbox.Spec{ID: sandbox.ID(glovebox.NewID()), Template: dir, Limits: l})
+		if glovebox.CodeOf(err) != glovebox.CodeUnavailable || !errors.Is(err, sandbox.ErrTemplate) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if infos, err := d.List(ctx); err != nil || len(infos) != 0 {
+		t.Errorf("listed: %+v, %v", infos, err)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -245,6 +246,30 @@ func setAside(dir string) error {
 		}
 	}
 	return os.RemoveAll(to)
+}
+
+// Kept is a template on the disk.
+type Kept struct {
+	Key  string
+	Used time.Time // the last time that a process found it to be the one it uses
+	Size int64     // bytes
+}
+
+// List returns the templates in a directory, the one used last first. There
+// need not be such a directory.
+func List(dir string) ([]Kept, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, err
+	}
+	var all []Kept
+	for _, e := range entries {
+		if info, err := e.Info(); err == nil && e.IsDir() && !strings.Contains(e.Name(), ".") {
+			all = append(all, Kept{Key: e.Name(), Used: info.ModTime(), Size: sizeOf(filepath.Join(dir, e.Name()))})
+		}
+	}
+	slices.SortFunc(all, func(a, b Kept) int { return b.Used.Compare(a.Used) })
+	return all, nil
 }
 
 func exists(dir string) bool {

@@ -182,6 +182,9 @@ func TestStart(t *testing.T) {
 	if i := made(t, d, sandbox.Spec{Limits: other}); i.Start != "template" {
 		t.Errorf("it is listed as %+v", i)
 	}
+	if list, err := List(d.o.Dir); err != nil || len(list) != 1 || list[0].Key != d.State().Key {
+		t.Errorf("listed: %v, %v", list, err)
+	}
 	if !d.State().Ready || !d.Ready() {
 		t.Errorf("its state is %+v", d.State())
 	}
