@@ -114,7 +114,7 @@ func (b *backend) prepareImage(ctx context.Context) {
 	var building onFirst
 	start := time.Now()
 	building.do = func() {
-		b.log.Info("the machine image is missing: building it, once; this takes two minutes or so, and jobs fail until it is there")
+		b.log.Info("the machine image is missing: building it, once; this takes five minutes or so, and jobs fail until it is there")
 	}
 	err := b.ensureImage(ctx, &building)
 	switch {
@@ -262,7 +262,7 @@ func (b *backend) buildFirst(ctx context.Context, a *app) error {
 	var building onFirst
 	start := time.Now()
 	building.do = func() {
-		fmt.Fprintln(a.stderr, "Building the machine image, once; this takes two minutes or so ...")
+		fmt.Fprintln(a.stderr, "Building the machine image, once; this takes five minutes or so ...")
 	}
 	err := b.ensureImage(ctx, &building)
 	if building.done() {
