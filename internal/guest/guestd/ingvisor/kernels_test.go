@@ -3,9 +3,12 @@
 package ingvisor
 
 import (
+	"bufio"
 	"bytes"
 	"context"
+	"io"
 	"io/fs"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -158,6 +161,66 @@ func TestKernelRenewed(t *testing.T) {
 	}
 	cell(t, c, guest.Cell{Code: "import numpy, pandas, matplotlib.pyplot"})
 	t.Logf("with its libraries %d KiB", memory(t, c)-before)
+}
+
+// TestJupyterLab sees that the machine's JupyterLab takes the token that this
+// machine was given, and shows the kernel that cells run in.
+func TestJupyterLab(t *testing.T) {
+	c := openKernels(t)
+	if err := c.Bind(t.Context(), guest.Settings{Secret: bytes.Repeat([]byte{1}, 32)}); err != nil {
+		t.Fatal(err)
+	}
+	cell(t, c, guest.Cell{Code: "1"})
+	begin := time.Now()
+	if err := c.StartService(t.Context(), guest.ServiceJupyter); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("JupyterLab answers after %v", time.Since(begin))
+	get := func(path, token string) (int, string) {
+		conn, err := c.DialService(t.Context(), guest.ServiceJupyter)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://machine"+path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Authorization", "token "+token)
+		req.Close = true
+		if err := req.Write(conn); err != nil {
+			t.Fatal(err)
+		}
+		res, err := http.ReadResponse(bufio.NewReader(conn), req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer res.Body.Close()
+		b, err := io.ReadAll(io.LimitReader(res.Body, 1<<20))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return res.StatusCode, string(b)
+	}
+	first := c.ServiceSecret(guest.ServiceJupyter)
+	if code, _ := get("/api/status", "wrong"); code != http.StatusForbidden {
+		t.Errorf("with a wrong token: %d", code)
+	}
+	if code, body := get("/api/kernels", first); code != http.StatusOK || !strings.Contains(body, `"name": "python3"`) {
+		t.Errorf("kernels: %d, %s", code, body)
+	}
+	if code, _ := get("/lab", first); code != http.StatusOK {
+		t.Errorf("the page: %d", code)
+	}
+	if err := c.Bind(t.Context(), guest.Settings{Secret: bytes.Repeat([]byte{2}, 32)}); err != nil {
+		t.Fatal(err)
+	}
+	if code, _ := get("/api/status", first); code != http.StatusForbidden {
+		t.Errorf("with the token of before: %d", code)
+	}
+	if code, _ := get("/api/status", c.ServiceSecret(guest.ServiceJupyter)); code != http.StatusOK {
+		t.Errorf("with the new token: %d", code)
+	}
 }
 
 // memory is what is not available any more, in KiB.
