@@ -49,6 +49,13 @@ func (d *Driver) Create(ctx context.Context, s sandbox.Spec) (err error) {
 		defer t.close()
 	}
 	if t != nil {
+		// Each keeps a processor busy: more at once would only all be late.
+		select {
+		case d.restores <- struct{}{}:
+			defer func() { <-d.restores }()
+		case <-ctx.Done():
+			return createError(context.Cause(ctx))
+		}
 		ctx, cancel = context.WithTimeout(ctx, restoreTimeout)
 		defer cancel()
 	}

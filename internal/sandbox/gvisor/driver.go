@@ -77,6 +77,7 @@ type Driver struct {
 	children map[sandbox.ID]*child   // sentries that this Driver started
 
 	verified verified
+	restores chan struct{} // one token a restore that is under way
 }
 
 // child is a sentry that this Driver started.
@@ -118,6 +119,7 @@ func New(o Options) (*Driver, error) {
 	}
 	d.guest = packOnce(d.guests(), o.GuestBinary)
 	d.limits = newLimiter(detectCgroups())
+	d.restores = make(chan struct{}, max(2, len(d.limits.allowed)))
 	return d, nil
 }
 
