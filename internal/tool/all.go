@@ -6,7 +6,7 @@ func All() []Tool {
 	return []Tool{
 		Shell(), ShellOutput(), ShellInput(), ShellStop(),
 		ReadFile(), WriteFile(), EditFile(), ApplyPatch(), MoveFile(), DeleteFile(), ListFiles(), SearchFiles(),
-		InstallPackage(), RunTests(), Code(), ReadOutput(), Preview(),
+		InstallPackage(), RunTests(), Code(), ReadOutput(), Preview(), GUI(),
 		SetPlan(), AskUser(), FinishJob(),
 	}
 }

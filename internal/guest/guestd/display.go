@@ -29,25 +29,35 @@ func newDisplayHandler(s *Server) *displayHandler {
 	return h
 }
 
-// socket is where the X server listens: that of the display which the service
-// of that name serves, said by its first argument ":N" or its environment.
+// socket is where the X server listens.
 func (h *displayHandler) socket() string {
-	name := ":1"
-	if v, err := h.s.supervisor(); err == nil {
-		for _, d := range v.Definitions() {
-			if d.Name != guest.ServiceDisplay {
-				continue
-			}
-			if len(d.Command) > 1 && strings.HasPrefix(d.Command[1], ":") {
-				name = d.Command[1]
-			}
-			if e := d.Env["DISPLAY"]; e != "" {
-				name = e
-			}
+	_, _ = h.s.supervisor() // without it the display is the usual one
+	number, _, _ := strings.Cut(strings.TrimPrefix(h.s.displayName(), ":"), ".")
+	return "/tmp/.X11-unix/X" + number
+}
+
+// displayName is the DISPLAY of programs: that which the service of that name
+// serves, said by its first argument ":N" or its environment. It is empty
+// before the services were asked for, and on a machine without a display.
+func (s *Server) displayName() string {
+	s.servicesMu.Lock()
+	v := s.services
+	s.servicesMu.Unlock()
+	if v == nil {
+		return ""
+	}
+	for _, d := range v.Definitions() {
+		switch {
+		case d.Name != guest.ServiceDisplay:
+		case d.Env["DISPLAY"] != "":
+			return d.Env["DISPLAY"]
+		case len(d.Command) > 1 && strings.HasPrefix(d.Command[1], ":"):
+			return d.Command[1]
+		default:
+			return ":1"
 		}
 	}
-	number, _, _ := strings.Cut(strings.TrimPrefix(name, ":"), ".")
-	return "/tmp/.X11-unix/X" + number
+	return ""
 }
 
 func (h *displayHandler) Screenshot(ctx context.Context, r *connect.Request[guestpb.ShotRequest]) (*connect.Response[guestpb.Shot], error) {

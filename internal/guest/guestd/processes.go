@@ -59,6 +59,9 @@ func (s *Server) environ(add map[string]string, root bool) []string {
 		}
 		env["no_proxy"], env["NO_PROXY"] = "localhost,127.0.0.1,::1", "localhost,127.0.0.1,::1"
 	}
+	if d := s.displayName(); d != "" {
+		env["DISPLAY"] = d
+	}
 	s.mu.Lock()
 	for k, v := range s.env {
 		env[k] = v
