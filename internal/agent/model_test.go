@@ -261,6 +261,32 @@ func TestProofsFailTooOften(t *testing.T) {
 	})
 }
 
+// TestProofsThatArePages records pages with their screenshots, and says of
+// one that fails what is wrong with it.
+func TestProofsThatArePages(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		page := func(id, expect string) glovebox.Block {
+			b := finish(id)
+			b.Input = json.RawMessage(`{"proofs": ["true", {"page": "http://localhost:1/", "expect": "` + expect + `"}]}`)
+			return b
+		}
+		w := newWorld(glovebox.Limits{}, script(turn(page("f0", "nothing")), turn(page("f1", "a thing"))))
+		if out, err := w.run(t.Context()); err != nil || out.Status != glovebox.StatusComplete {
+			t.Fatalf("%+v, %v", out, err)
+		}
+		if got := w.results()["f0"]; !strings.Contains(got, "1 of 2 proofs failed") || !strings.Contains(got, "page http://localhost:1/\nthere is something") {
+			t.Errorf("the model was told: %s", got)
+		}
+		if v := w.job.Verification; len(v) != 2 || v[1].Title != "A page" || string(w.blobs[v[1].Screenshot]) != "a picture" {
+			t.Errorf("verification: %+v", v)
+		}
+		if err := w.laws(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 func TestFinishWithoutProofs(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/glovebox-dev/glovebox"
+	"github.com/glovebox-dev/glovebox/internal/browser/browsertest"
 	"github.com/glovebox-dev/glovebox/internal/guest"
 	"github.com/glovebox-dev/glovebox/internal/guest/guestd"
 	"github.com/glovebox-dev/glovebox/internal/llm/replay"
@@ -132,5 +134,61 @@ func TestProve(t *testing.T) {
 	cancel()
 	if _, err := prove(ctx, &tool.Env{Guest: g}, tool.Proof{Command: "true"}); err == nil {
 		t.Error("no error although it was cancelled")
+	}
+}
+
+// TestPageProofs finishes with pages in a real browser: one that throws, then
+// one that works.
+func TestPageProofs(t *testing.T) {
+	dial := browsertest.Dialer(t)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	port := strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
+	l.Close()
+	script, err := replay.Parse("pages.replay", []byte(strings.ReplaceAll(`
+turn
+call write_file
+  path = index.html
+  content = <title>Todo</title><p>Buy milk<script>nothing()</script>
+call finish
+  summary = Not yet.
+  how_to_run = open index.html
+  proofs := [{"page": "http://localhost:PORT/", "start": "python3 -m http.server --bind 127.0.0.1 PORT", "expect": "Buy milk"}]
+
+turn
+expect contains FAILED after
+expect contains 1 exception was left uncaught
+expect contains nothing is not defined
+call write_file
+  path = index.html
+  content = <title>Todo</title><p>Buy milk
+call finish
+  summary = It shows.
+  how_to_run = open index.html
+  proofs := ["test -s index.html", {"page": "http://localhost:PORT/", "start": "python3 -m http.server --bind 127.0.0.1 PORT", "expect": "Buy milk"}]
+`, "PORT", port)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := newWorld(glovebox.Limits{}, replay.New(script, replay.Options{}).Stream)
+	g, _ := newGuest(t)
+	o := w.options()
+	o.Host, o.Tools = realHost{w, g}, tool.All()
+	o.Prove = func(ctx context.Context, env *tool.Env, p tool.Proof) (glovebox.Proof, error) {
+		env.Browser = dial
+		return prove(ctx, env, p)
+	}
+	out, err := Run(t.Context(), o)
+	if err != nil || out.Status != glovebox.StatusComplete {
+		t.Fatalf("%+v %+v, %v", out, out.Failure, err)
+	}
+	v := w.job.Verification
+	if len(v) != 2 || v[0].Page != "" || v[1].ExitCode != 0 || v[1].Title != "Todo" || v[1].Page != "http://localhost:"+port+"/" {
+		t.Fatalf("%+v", v)
+	}
+	if shot := w.blobs[v[1].Screenshot]; !strings.HasPrefix(string(shot), "\x89PNG") {
+		t.Errorf("the screenshot has %d bytes", len(shot))
 	}
 }

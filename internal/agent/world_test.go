@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -15,13 +16,24 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/glovebox-dev/glovebox"
+	"github.com/glovebox-dev/glovebox/internal/browser/browsertest"
 	"github.com/glovebox-dev/glovebox/internal/guest"
 	"github.com/glovebox-dev/glovebox/internal/llm"
 	"github.com/glovebox-dev/glovebox/internal/memory"
 	"github.com/glovebox-dev/glovebox/internal/tool"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	code := m.Run()
+	browsertest.Stop()
+	if code == 0 {
+		if err := goleak.Find(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = 1
+		}
+	}
+	os.Exit(code)
+}
 
 const task = "Build me a todo app in React, \"quickly\" & <well>."
 
@@ -193,7 +205,10 @@ func (w *world) options() Options {
 			defer w.mu.Unlock()
 			w.live = append(w.live, e)
 		},
-		Prove: func(ctx context.Context, _ *tool.Env, proof tool.Proof) (glovebox.Proof, error) {
+		Prove: func(ctx context.Context, env *tool.Env, proof tool.Proof) (glovebox.Proof, error) {
+			if proof.Page != "" {
+				return provedPage(ctx, env, proof)
+			}
 			command := proof.Command
 			if w.prove != nil {
 				return w.prove(ctx, command)
@@ -205,6 +220,17 @@ func (w *world) options() Options {
 			return p, nil
 		},
 	}
+}
+
+// provedPage is the browser of the tests: a page that is expected to show
+// "nothing" does not.
+func provedPage(ctx context.Context, env *tool.Env, p tool.Proof) (glovebox.Proof, error) {
+	handle, err := env.Save(ctx, []byte("a picture"))
+	out := glovebox.Proof{Page: p.Page, Title: "A page", Screenshot: handle}
+	if p.Expect == "nothing" {
+		out.ExitCode, out.Output = 1, "there is something"
+	}
+	return out, err
 }
 
 // run runs the job to its end and records it, as a worker does.
