@@ -9,6 +9,7 @@ import (
 	"github.com/glovebox-dev/glovebox"
 	"github.com/glovebox-dev/glovebox/internal/blob"
 	"github.com/glovebox-dev/glovebox/internal/guest"
+	"github.com/glovebox-dev/glovebox/internal/history"
 )
 
 const (
@@ -20,6 +21,8 @@ const (
 	maxChain = 64
 
 	maxChanges = 200 // that an event lists
+
+	compareTimeout = 2 * time.Second
 )
 
 // Checkpoint implements [agent.Host]: the workspace is committed in the
@@ -86,11 +89,35 @@ func (h *host) save(ctx context.Context, g *guest.Client) (err error) {
 	for _, c := range info.Changes[:min(len(info.Changes), maxChanges)] {
 		e.Changes = append(e.Changes, glovebox.FileChange{Path: c.Path, Added: c.Added, Deleted: c.Deleted})
 	}
+	if job.Checkpoint == nil && job.Files == nil { // the workspace was empty
+		e.Changes = h.allChanges(ctx, e)
+	}
 	if err := h.append(ctx, glovebox.EventCheckpoint, e); err != nil {
 		return err
 	}
 	h.r.w.metrics.checkpoint.Observe(time.Since(start).Seconds())
 	return nil
+}
+
+// allChanges returns all files of a checkpoint as changes, the first of them.
+// The guest names none where there is nothing to compare with.
+func (h *host) allChanges(ctx context.Context, e glovebox.CheckpointSaved) []glovebox.FileChange {
+	ctx, cancel := context.WithTimeout(ctx, compareTimeout)
+	defer cancel()
+	r := history.New(func(ctx context.Context, key string) (history.Pack, error) { return h.r.o.Blobs.Open(ctx, key) })
+	err := r.Load(ctx, []string{e.Pack})
+	var d history.Diff
+	if err == nil {
+		d, err = r.Diff(ctx, "", e.Commit, "")
+	}
+	if err != nil {
+		h.r.log.Debug("can't tell what the first checkpoint holds", "error", err)
+	}
+	var out []glovebox.FileChange
+	for _, f := range d.Files[:min(len(d.Files), maxChanges)] {
+		out = append(out, glovebox.FileChange{Path: f.Path, Added: f.Added, Deleted: f.Deleted})
+	}
+	return out
 }
 
 // lazyPut is a writer into a blob that is begun with the first byte.

@@ -27,13 +27,12 @@ type screen interface {
 	Windows(ctx context.Context) ([]guest.Window, error)
 }
 
-// screenOf returns the display of a machine, nil if it has none.
+// screenOf returns the display of a machine.
 func (o *Options) screenOf(c *guest.Client) screen {
 	if o.screen != nil {
 		return o.screen(c)
 	}
-	s, _ := any(c).(screen)
-	return s
+	return c
 }
 
 // handover finds out what the machine is like when a person takes mouse and
@@ -93,13 +92,9 @@ func (h *host) handoverFiles(ctx context.Context, g *guest.Client, c *glovebox.C
 
 // windows returns the windows of the desktop, nil if they can't be told.
 func (h *host) windows(ctx context.Context, g *guest.Client) []glovebox.WindowRef {
-	s := h.r.o.screenOf(g)
-	if s == nil {
-		return nil
-	}
 	ctx, cancel := context.WithTimeout(ctx, windowsTimeout)
 	defer cancel()
-	list, err := s.Windows(ctx)
+	list, err := h.r.o.screenOf(g).Windows(ctx)
 	if err != nil {
 		h.r.log.Debug("can't list windows", "error", err)
 		return nil

@@ -46,6 +46,10 @@ func TestTakeOver(t *testing.T) {
 	id := w.submit()
 	next <- struct{}{}
 	w.awaitEvent(id, glovebox.EventCheckpoint)
+	first := data[glovebox.CheckpointSaved](w, id, glovebox.EventCheckpoint)[0]
+	if !slices.Equal(first.Changes, []glovebox.FileChange{{Path: "gone.txt", Added: 1}, {Path: "one.txt", Added: 1}}) {
+		t.Errorf("the first checkpoint holds %+v", first.Changes)
+	}
 	w.control(id, glovebox.ControlUser)
 	w.await(id, "the person's control", func(j *glovebox.Job) bool { return j.Control == glovebox.ControlUser })
 

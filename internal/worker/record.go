@@ -131,11 +131,7 @@ func (rec *recorder) capture(step int64) string {
 	if g == nil {
 		return "skipped"
 	}
-	s := rec.h.r.o.screenOf(g)
-	if s == nil {
-		return "skipped"
-	}
-	shot, err := s.Screenshot(ctx, guest.ShotRequest{MaxW: frameW, MaxH: frameH, JPEG: frameQuality, Pointer: true, Unless: rec.digest})
+	shot, err := rec.h.r.o.screenOf(g).Screenshot(ctx, guest.ShotRequest{MaxW: frameW, MaxH: frameH, JPEG: frameQuality, Pointer: true, Unless: rec.digest})
 	if err == nil && len(shot.Data) == 0 {
 		rec.fails = 0
 		return "same"
