@@ -11,6 +11,16 @@ import (
 // Providers refuse more.
 const maxImage = 5 << 20
 
+// Bounds of the images of one request: of all providers the lowest, with room
+// for what else is in it. Beyond them the oldest are left out, a whole batch
+// at once: each change to what was sent before costs the provider's cache.
+const (
+	maxImages     = 40
+	maxImageBytes = 12 << 20
+	imageBatch    = 10
+	imagesKept    = 4 // the newest, whatever the batch
+)
+
 // withImages returns a request with the images that it refers to. What can't
 // be shown is replaced by a line that says so.
 func (r *run) withImages(ctx context.Context, req *llm.Request) (*llm.Request, error) {
@@ -23,7 +33,45 @@ func (r *run) withImages(ctx context.Context, req *llm.Request) (*llm.Request, e
 		}
 		full.Messages[i] = glovebox.Message{Role: m.Role, Blocks: blocks}
 	}
+	boundImages(full.Messages)
 	return &full, nil
+}
+
+// boundImages leaves out the oldest images of messages, whose blocks
+// loadBlocks has copied where there are any, so that the others are within
+// their bounds. Which they are depends on nothing but the messages.
+func boundImages(messages []glovebox.Message) {
+	var all []*glovebox.Block
+	for _, m := range messages {
+		all = imagesOf(all, m.Blocks)
+	}
+	total := 0
+	for _, b := range all {
+		total += len(b.Data)
+	}
+	drop := 0
+	for ; drop < len(all) && (len(all)-drop > maxImages || total > maxImageBytes); drop++ {
+		total -= len(all[drop].Data)
+	}
+	if drop > 0 {
+		batches := (drop + imageBatch - 1) / imageBatch * imageBatch
+		drop = max(drop, min(batches, len(all)-imagesKept))
+	}
+	for _, b := range all[:drop] {
+		*b = glovebox.Text("[an earlier image, left out]")
+	}
+}
+
+// imagesOf appends the images among blocks, the oldest first.
+func imagesOf(list []*glovebox.Block, blocks []glovebox.Block) []*glovebox.Block {
+	for i := range blocks {
+		if b := &blocks[i]; b.Type == glovebox.BlockImage {
+			list = append(list, b)
+		} else {
+			list = imagesOf(list, b.Content)
+		}
+	}
+	return list
 }
 
 // loadBlocks returns blocks with their images; blocks itself if it has none.

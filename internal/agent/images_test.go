@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -57,5 +58,32 @@ func TestImages(t *testing.T) {
 	r := run{Options: Options{Info: llm.Info{Images: true}, Load: load}}
 	if _, err := r.withImages(t.Context(), &llm.Request{Messages: []glovebox.Message{{Blocks: []glovebox.Block{image("broken")}}}}); err == nil {
 		t.Error("no error although the disk is gone")
+	}
+}
+
+// TestImagesAreBounded leaves the oldest images out, in batches, and never the newest.
+func TestImagesAreBounded(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct{ n, size, kept int }{
+		{0, 0, 0}, {1, 100, 1}, {maxImages, 100, maxImages}, {maxImages + 1, 100, maxImages + 1 - imageBatch}, {maxImages + imageBatch, 100, maxImages},
+		{maxImages + imageBatch + 1, 100, maxImages + 1 - imageBatch}, {4, 4 << 20, 3}, {8, 3 << 20, 4}, {30, 1 << 20, 10}, {1, maxImageBytes + 1, 0},
+	} {
+		var messages []glovebox.Message
+		for i := range test.n {
+			img := glovebox.Block{Type: glovebox.BlockImage, Data: make([]byte, test.size)}
+			messages = append(messages, glovebox.Message{Blocks: []glovebox.Block{{Type: glovebox.BlockToolResult, Content: []glovebox.Block{glovebox.Text(fmt.Sprint(i)), img}}}})
+		}
+		boundImages(messages)
+		kept := 0
+		for i, m := range messages {
+			if got := m.Blocks[0].Content; got[1].Type == glovebox.BlockImage {
+				kept++
+			} else if kept > 0 || got[1].Text == "" || got[0].Text != fmt.Sprint(i) {
+				t.Errorf("%+v: image %d became %+v", test, i, got[1])
+			}
+		}
+		if kept != test.kept {
+			t.Errorf("%d images of %d bytes: %d are left, want %d", test.n, test.size, kept, test.kept)
+		}
 	}
 }
