@@ -1,8 +1,11 @@
 package e2e
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
+	"image/color"
+	"image/png"
 	"net/http"
 	"os"
 	"os/exec"
@@ -34,6 +37,7 @@ func TestTodoApp(t *testing.T) {
 		}
 	}
 	checkLaws(t, s, id)
+	checkPage(t, s, id, st.Verification[2])
 
 	_, below, _ := strings.Cut(st.DownloadURL, "/jobs/")
 	code, header, zip := s.call(http.MethodGet, "/jobs/"+below, "", "")
@@ -82,6 +86,32 @@ call finish
 	again := s.scheduleArchive(t, "Build it again.", "replay:"+rebuild, file)
 	if st := s.finish(again); st.Status != glovebox.StatusComplete {
 		t.Errorf("building what was downloaded: %+v, %+v", st, st.Error)
+	}
+}
+
+// checkPage looks at the proof that is a page: the app that was built, in which
+// the agent added two todos with mouse and keyboard.
+func checkPage(t *testing.T, s *server, id string, p glovebox.Proof) {
+	t.Helper()
+	if p.Page != "http://localhost:4173/" || p.Title != "Todo" || p.Screenshot == "" || len(p.Console) != 0 {
+		t.Fatalf("the proof that is a page: %+v", p)
+	}
+	code, header, shot := s.call(http.MethodGet, "/jobs/"+id+"/outputs/"+p.Screenshot, "", "")
+	if code != http.StatusOK || header.Get("Content-Type") != "image/png" {
+		t.Fatalf("its screenshot: %d, %s", code, header.Get("Content-Type"))
+	}
+	img, err := png.Decode(bytes.NewReader(shot))
+	if err != nil || img.Bounds().Dx() != 1280 || img.Bounds().Dy() != 800 {
+		t.Fatalf("its screenshot: %v, %v", img, err)
+	}
+	colours := map[color.Color]bool{}
+	for y := range 800 {
+		for x := range 1280 {
+			colours[img.At(x, y)] = true
+		}
+	}
+	if len(colours) < 50 { // an empty page has a few
+		t.Errorf("its screenshot has %d colours", len(colours))
 	}
 }
 

@@ -244,6 +244,8 @@ func summarize(name string, input json.RawMessage) string {
 			s = str("path")
 		}
 		return s
+	case "gui":
+		return strings.Join(strings.Fields(str("action")+" "+str("target")+" "+str("text")+" "+str("window")), " ")
 	case "move_file":
 		return str("from") + " → " + str("to")
 	case "install_package":
