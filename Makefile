@@ -9,7 +9,7 @@ GVISOR  := $(shell go list -m -f '{{.Version}}' gvisor.dev/gvisor)
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 LDFLAGS := -s -w -X gvisor.dev/gvisor/runsc/version.version=$(GVISOR) -X main.version=$(VERSION)
 
-.PHONY: build demo test test-setup unit race lint cross bench image setup generate clean
+.PHONY: build demo test test-setup unit race lint cross bench image setup generate clean web web-check web-deps
 
 build:
 	go build -ldflags '$(LDFLAGS)' -o bin/glovebox ./cmd/glovebox
@@ -47,6 +47,18 @@ cross:
 
 bench: image
 	scripts/bench.sh
+
+# The page: web/src becomes web/dist, which is committed and embedded, so that
+# building the command needs no Node. web-check is for CI: it builds the page
+# anew and fails if what is committed is not that.
+web: web-deps
+	cd web && npm run --silent types && npm run --silent check && npm run --silent build && npm run --silent pack
+
+web-check: web-deps
+	cd web && npm run --silent types-check && npm run --silent check && npm test --silent && npm run --silent build && npm run --silent pack -- --check
+
+web-deps:
+	cd web && npm ci --no-audit --no-fund
 
 generate:
 	go generate ./...

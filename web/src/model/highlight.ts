@@ -50,7 +50,7 @@ const json: Language = {
   keywords: words("true false null"),
 };
 
-const byExtension: Record<string, Language> = {};
+const byExtension: Record<string, Language> = Object.create(null) as Record<string, Language>;
 const assign = (l: Language, exts: string) => exts.split(" ").forEach((e) => (byExtension[e] = l));
 assign(js, "js jsx mjs cjs ts tsx mts cts javascript typescript");
 assign(go, "go");

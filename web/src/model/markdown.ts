@@ -18,7 +18,7 @@ export type BlockNode =
   | { t: "table"; head: Inline[][]; rows: Inline[][][] }
   | { t: "hr" };
 
-const maxLength = 200_000; // characters; longer text is one paragraph
+const maxLength = 100_000; // characters; longer text is one paragraph
 const maxDepth = 8;
 
 export function parseMarkdown(text: string): BlockNode[] {
@@ -147,9 +147,12 @@ function table(lines: string[], from: number, depth: number): { node: BlockNode;
   return { node: { t: "table", head, rows }, next: i };
 }
 
-// In order of precedence: code, escapes, images, links, addresses, emphasis, breaks.
+// In order of precedence: code, escapes, images, links, addresses, emphasis,
+// breaks. Every repetition is bounded, so that no text takes long, however it
+// was made.
 const inline =
-  /(?<ticks>`+)(?<code>[^`]|[^`][\s\S]*?[^`])\k<ticks>(?!`)|\\(?<esc>[!-/:-@[-`{-~])|!\[(?<alt>[^\]\n]*)\]\((?<src>[^()\s]*)(?:\s+"[^"\n]*")?\)|\[(?<label>(?:[^[\]\n]|\[[^[\]\n]*\])+)\]\((?<href><[^<>\n]*>|(?:[^()\s]|\([^()\s]*\))*)(?:\s+"[^"\n]*")?\)|<(?<auto>https?:\/\/[^<>\s]+)>|(?<url>https?:\/\/[^\s<>"'`]+)|(?<strong>\*\*|__)(?=\S)(?<bold>[\s\S]*?\S)\k<strong>|~~(?=\S)(?<del>[\s\S]*?\S)~~|(?<![\w*])(?<em>[*_])(?=[^\s*_])(?<it>[^*_\n]*?[^\s*_])\k<em>(?![\w*])|(?<br> {2,}\n|\\\n)/g;
+  /(?<!`)(?<ticks>`{1,8})(?!`)(?<code>[\s\S]{1,1000}?)(?<!`)\k<ticks>(?!`)|\\(?<esc>[!-/:-@[-`{-~])|!\[(?<alt>[^[\]\n]{0,300})\]\((?<src>[^()\s]{0,1000})(?: +"[^"\n]{0,200}")?\)|\[(?<label>[^[\]\n]{1,500})\]\((?<href><[^<>\n]{0,1000}>|(?:[^()\s]|\([^()\s]{0,100}\)){0,1000})(?: +"[^"\n]{0,200}")?\)|<(?<auto>https?:\/\/[^<>\s]{1,1000})>|(?<![\w/])(?<url>https?:\/\/[^\s<>"'`]{1,1000})|(?<strong>\*\*|__)(?=[^\s*_])(?<bold>[\s\S]{0,600}?[^\s])\k<strong>|~~(?=[^\s~])(?<del>[\s\S]{0,600}?[^\s])~~|(?<![\w*])(?<em>[*_])(?=[^\s*_])(?<it>[^*_\n]{0,600}?[^\s*_])\k<em>(?![\w*])|(?<br> {2,9}\n|\\\n)/g;
+const maxParagraph = 20_000; // characters; a longer one has no marks
 
 function inlines(text: string, depth: number): Inline[] {
   const out: Inline[] = [];
@@ -159,7 +162,7 @@ function inlines(text: string, depth: number): Inline[] {
     if (last?.t === "text") last.text += s;
     else out.push({ t: "text", text: s });
   };
-  if (depth > maxDepth) return [{ t: "text", text }];
+  if (depth > maxDepth || text.length > maxParagraph) return [{ t: "text", text }];
   let at = 0;
   for (const m of text.matchAll(inline)) {
     say(text.slice(at, m.index));
