@@ -55,6 +55,8 @@ class BashKernel(Kernel):
         env = dict(
             os.environ, TERM="dumb", PAGER="cat", GIT_PAGER="cat", GIT_TERMINAL_PROMPT="0",
             PS1="", PS2="", HISTFILE="",
+            # As for the commands of tools: what the project has installed comes first.
+            PATH="/workspace/.venv/bin:/workspace/node_modules/.bin:" + os.environ.get("PATH", os.defpath),
         )
         self.process = subprocess.Popen(
             ["bash", "--noprofile", "--norc", "--noediting", "-i", "+m", "+H"],
