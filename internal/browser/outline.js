@@ -6,11 +6,13 @@
   const out = { items: [], more: 0, title: String(document.title).slice(0, 1000), url: String(location.href).slice(0, 8192), cut: false };
   let nodes = 0, depth = 0, textSize = 0, line = "";
 
-  // From the viewport to the screen: the page is at the bottom of its window.
+  // From the viewport to the screen: the page is at the bottom of its window,
+  // within a border that is the same on both sides and below.
   const scale = window.devicePixelRatio || 1;
+  const border = Math.max(0, (window.outerWidth - window.innerWidth * scale) / 2);
   out.screen = {
-    x: window.screenX + Math.max(0, (window.outerWidth - window.innerWidth * scale) / 2),
-    y: window.screenY + Math.max(0, window.outerHeight - window.innerHeight * scale),
+    x: window.screenX + border,
+    y: window.screenY + Math.max(0, window.outerHeight - window.innerHeight * scale - border),
     scale: scale,
   };
   out.view = { w: window.innerWidth, h: window.innerHeight, x: window.scrollX, y: window.scrollY,

@@ -1,5 +1,3 @@
-//go:build linux
-
 // Package browsertest starts a real Chromium of this host for tests.
 package browsertest
 
