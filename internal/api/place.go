@@ -192,9 +192,17 @@ func localPart(u *url.URL) string {
 	return path
 }
 
+// framed lets pages of ours show an answer of ours in a frame: one that says
+// why there is no preview, or leads on to it.
+func framed(h http.Header, parents string) {
+	h.Del("X-Frame-Options")
+	h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors "+parents)
+}
+
 // servePlace answers a request for the origin of a place.
 func (a *API) servePlace(w *response, r *http.Request, p place) {
 	r.Pattern = "place" // for the metrics
+	framed(w.Header(), a.parents(r))
 	if w.err = a.visit(w, r, p); w.err == nil {
 		return
 	}

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"io"
 	"net/http"
 	"slices"
 	"strconv"
@@ -41,6 +42,7 @@ func (a *API) ports(w *response, r *http.Request, c caller) error {
 // preview leads a browser to the place of a port. Programs, which bring their
 // token along, get the answer of the port itself.
 func (a *API) preview(w *response, r *http.Request, c caller) error {
+	framed(w.Header(), "'self'")
 	j, m, err := a.jobToControl(r, c)
 	if err != nil {
 		return err
@@ -81,6 +83,7 @@ func (a *API) preview(w *response, r *http.Request, c caller) error {
 // bySandboxedPage answers a request that a page without an origin of its own
 // made. What lets it through is in the path.
 func (a *API) bySandboxedPage(w *response, r *http.Request, _ caller) error {
+	framed(w.Header(), "'self'")
 	sealed := r.PathValue("capability")
 	g, ok := a.seals.open(usePath, sealed)
 	if !ok || g.expired(a.o.Now()) {
@@ -118,6 +121,7 @@ func (a *API) bySandboxedPage(w *response, r *http.Request, _ caller) error {
 
 // notebook leads a browser to JupyterLab.
 func (a *API) notebook(w *response, r *http.Request, c caller) error {
+	framed(w.Header(), "'self'")
 	j, m, err := a.jobToControl(r, c)
 	if err != nil {
 		return err
@@ -157,6 +161,19 @@ func withoutLink(raw string) string {
 // pacedUpload lets a body take its time as long as it goes on.
 func (a *API) pacedUpload(w *response, r *http.Request) {
 	if r.ContentLength != 0 {
-		r.Body = &pacedBody{ReadCloser: r.Body, rc: w.rc, until: time.Now().Add(a.o.BodyTimeout)}
+		r.Body = &upload{pacedBody{ReadCloser: r.Body, rc: w.rc, until: time.Now().Add(a.o.BodyTimeout)}}
 	}
+}
+
+// upload is a body that is passed on. Its deadline ends with it: the answer may
+// take longer.
+type upload struct{ pacedBody }
+
+// Read reads from the body.
+func (u *upload) Read(p []byte) (int, error) {
+	n, err := u.pacedBody.Read(p)
+	if err == io.EOF {
+		setReadDeadline(u.rc, time.Time{})
+	}
+	return n, err
 }

@@ -209,8 +209,9 @@ func TestPlaces(t *testing.T) {
 	if r := stranger.get(pl.URL); r.StatusCode != 303 {
 		t.Errorf("who is in comes again: %d", r.StatusCode)
 	}
-	if r := newBrowser(e).get(base + "/"); r.StatusCode != 403 {
-		t.Errorf("a stranger: %d", r.StatusCode)
+	r = newBrowser(e).get(base + "/")
+	if r.StatusCode != 403 || r.Header.Get("Content-Type") != "text/html; charset=utf-8" || !strings.Contains(string(r.body), "open the preview from the job&#39;s page") || r.Header.Get("X-Frame-Options") != "" {
+		t.Errorf("a stranger: %d %s %v", r.StatusCode, r.body, r.Header)
 	}
 	for _, to := range []string{"//evil.example", "https://evil.example", "x", `/\evil.example`, "/%2F/evil"} {
 		r := b.get(base + doorPath + "?door=x&to=" + url.QueryEscape(to))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"html"
 	"net/http"
 	"os"
 	"strconv"
@@ -90,8 +91,32 @@ func (a *API) fail(w http.ResponseWriter, r *http.Request, err error) {
 	if p.Status == http.StatusServiceUnavailable && w.Header().Get("Retry-After") == "" {
 		w.Header().Set("Retry-After", "1")
 	}
+	if r.Header.Get("Sec-Fetch-Mode") == "navigate" && isRead(r.Method) {
+		writeProblemPage(w, p)
+		return
+	}
 	writeProblem(w, p)
 }
+
+// writeProblemPage tells a problem to a person whose browser opened the address.
+func writeProblemPage(w http.ResponseWriter, p glovebox.Problem) {
+	text := func(tag, s string) string {
+		if s == "" {
+			return ""
+		}
+		return "<" + tag + ">" + html.EscapeString(s) + "</" + tag + ">"
+	}
+	page := "<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content='width=device-width'><title>" + html.EscapeString(p.Title) + "</title>" +
+		text("h1", p.Title) + text("p", p.Detail) + text("p", p.Hint) + text("code", p.Instance) + "\n"
+	for _, k := range problemStripped {
+		w.Header().Del(k)
+	}
+	w.Header().Set("Cache-Control", "no-store")
+	writeBody(w, p.Status, "text/html; charset=utf-8", []byte(page))
+}
+
+// problemStripped are headers of an answer that was given up.
+var problemStripped = []string{"ETag", "Content-Disposition", "Content-Encoding", "Last-Modified", "Accept-Ranges"}
 
 func describe(p *glovebox.Problem, err error) {
 	e, ok := errors.AsType[*glovebox.Error](err)
@@ -107,7 +132,7 @@ func describe(p *glovebox.Problem, err error) {
 
 func writeProblem(w http.ResponseWriter, p glovebox.Problem) {
 	h := w.Header()
-	for _, k := range []string{"ETag", "Content-Disposition", "Content-Encoding", "Last-Modified", "Accept-Ranges"} {
+	for _, k := range problemStripped {
 		h.Del(k)
 	}
 	h.Set("Content-Type", "application/problem+json")

@@ -75,9 +75,14 @@ func (a *API) proxy(w *response, r *http.Request, j *glovebox.Job, m Machine, t 
 	defer tr.CloseIdleConnections()
 	rp := &httputil.ReverseProxy{
 		Transport: plainTransport{tr}, FlushInterval: -1, ErrorLog: log.New(io.Discard, "", 0),
-		Rewrite:        func(pr *httputil.ProxyRequest) { t.strip(pr.Out, m) },
-		ModifyResponse: t.contain,
-		ErrorHandler:   func(_ http.ResponseWriter, _ *http.Request, err error) { failed = err },
+		Rewrite: func(pr *httputil.ProxyRequest) { t.strip(pr.Out, m) },
+		ModifyResponse: func(res *http.Response) error {
+			if res.StatusCode == http.StatusSwitchingProtocols && wantsUpgrade(r) {
+				w.status = res.StatusCode // for the log: it goes past w
+			}
+			return t.contain(res)
+		},
+		ErrorHandler: func(_ http.ResponseWriter, _ *http.Request, err error) { failed = err },
 	}
 	pw := &pageWriter{response: w}
 	clear(w.Header()) // what is ours is set again with the answer
@@ -86,6 +91,7 @@ func (a *API) proxy(w *response, r *http.Request, j *glovebox.Job, m Machine, t 
 		return nil
 	}
 	setDefaults(w.Header())
+	framed(w.Header(), t.frames)
 	if r.Context().Err() != nil {
 		return r.Context().Err()
 	}

@@ -213,7 +213,11 @@ func checkPublicURL(s string) error {
 		return nil
 	}
 	u, err := url.Parse(s)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" || path.Clean("/"+u.Path) != "/"+strings.Trim(u.Path, "/") {
+	if err != nil {
+		return fmt.Errorf("%q is not an address", s)
+	}
+	bad := u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.User != nil || u.RawQuery != "" || u.Fragment != ""
+	if prefix := strings.TrimSuffix(u.EscapedPath(), "/"); bad || prefix != "" && path.Clean(prefix) != prefix {
 		return fmt.Errorf("%q is not the address of a server", s)
 	}
 	return nil

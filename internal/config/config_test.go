@@ -163,3 +163,34 @@ func TestEveryFieldIsDocumented(t *testing.T) {
 		}
 	}
 }
+
+func TestPublicAddress(t *testing.T) {
+	t.Parallel()
+	for s, want := range map[string]bool{
+		"": true, "https://example.com": true, "https://example.com/": true, "http://localhost:8000/a/b/": true, "https://[::1]:1/x": true,
+		"example.com": false, "ftp://example.com": false, "https://": false, "https://u@example.com": false, "https://example.com?x": false, "https://example.com/#x": false, "https://example.com/../x": false, "https://example.com//x": false,
+	} {
+		c := Default()
+		c.PublicURL = s
+		if err := c.Validate(); (err == nil) != want {
+			t.Errorf("public_url %q: %v", s, err)
+		}
+	}
+	for s, want := range map[string]bool{
+		"": true, "preview.example.com": true, "localhost": true, "preview.example.com:8443": true,
+		"https://x": false, "x/y": false, "a..b": false, ".x": false, "127.0.0.1": false, "x:0": false, "x:y": false, "*.x": false, "[::1]": false,
+	} {
+		c := Default()
+		c.PreviewDomain = s
+		if err := c.Validate(); (err == nil) != want {
+			t.Errorf("preview_domain %q: %v", s, err)
+		}
+	}
+	for s, want := range map[string]bool{"": false, "http://localhost:8000/x": false, "http://127.0.0.1": false, "https://example.com": true} {
+		c := Default()
+		c.PublicURL = s
+		if c.NeedsTokens() != want {
+			t.Errorf("public_url %q: tokens %v", s, !want)
+		}
+	}
+}
