@@ -22,7 +22,7 @@ func TestPageTarget(t *testing.T) {
 	b.good([]string{`[button] "Add" at `}, "preview", "command", serverCommand(port), "port", port, "path", "target.html")
 	for _, test := range []struct{ name, role, problem string }{
 		{"[button] Add", "button", ""}, {`[textbox] "Add"`, "textbox", ""}, {"only one", "link", ""}, {"Far down", "button", ""},
-		{"Add", "", `several things on the page are called "Add"; there is: [textbox] "Add" at `}, {"[link] Add", "", "nothing to act on is called"}, {"Under", "", "Something is in front of"},
+		{"Add", "", `several things on the page are called "Add"; there is: [textbox] "Add"`}, {"[link] Add", "", "nothing to act on is called"}, {"Under", "", "Something is in front of"},
 	} {
 		item, problem, err := pageTarget(t.Context(), b.env, test.name)
 		if err != nil || !strings.Contains(problem, test.problem) || (problem == "") != (test.problem == "") {
