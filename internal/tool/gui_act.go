@@ -58,7 +58,8 @@ var clicks = map[string]struct{ button, times int }{
 // Pauses between what a person could not do at the same instant either.
 const (
 	clickPause = 30 * time.Millisecond
-	dragPause  = 20 * time.Millisecond
+	dragPause  = 25 * time.Millisecond
+	dragHold   = 75 * time.Millisecond // before the first step and after the last
 	dragSteps  = 8
 )
 
@@ -139,12 +140,12 @@ func (d *desk) drag() ([]guest.Input, error) {
 		}
 		list = append(list, guest.Input{Kind: guest.InputMove, X: x0, Y: y0})
 	}
-	list = append(list, guest.Input{Kind: guest.InputPress, Button: 1})
+	list = append(list, guest.Input{Kind: guest.InputPress, Button: 1}, guest.Input{Kind: guest.InputPause, Pause: dragHold})
 	for i := 1; i <= dragSteps; i++ {
 		list = append(list, guest.Input{Kind: guest.InputPause, Pause: dragPause},
 			guest.Input{Kind: guest.InputMove, X: x0 + (x1-x0)*i/dragSteps, Y: y0 + (y1-y0)*i/dragSteps})
 	}
-	list = append(list, guest.Input{Kind: guest.InputPause, Pause: dragPause}, guest.Input{Kind: guest.InputRelease, Button: 1})
+	list = append(list, guest.Input{Kind: guest.InputPause, Pause: dragHold}, guest.Input{Kind: guest.InputRelease, Button: 1})
 	return d.holding(list), nil
 }
 

@@ -26,6 +26,7 @@ type conn struct {
 	opcode map[string]ext
 	atoms  map[string]uint32
 	events func(ev []byte) // gets events of 32 bytes; may be nil
+	remap  bool            // keys may mean something else than when they were asked for
 	until  time.Time
 }
 
@@ -48,6 +49,10 @@ const (
 	maxReply = 64 << 20 // bytes; the picture of 16 million pixels
 	ioBuffer = 64 << 10
 )
+
+// mappingNotify is the event that every client gets when keys get a new
+// meaning, also when it was the client itself that gave it.
+const mappingNotify = 34
 
 // xError is an error that the server reports about one request.
 type xError struct {
@@ -227,6 +232,8 @@ func (c *conn) next(head *[32]byte, seq uint16, into []byte) (kind byte, got uin
 		}
 		body, err := readBody(c.r, into, int(extra))
 		return kind, got, body, err
+	case kind == mappingNotify:
+		c.remap = true
 	case kind > 1 && c.events != nil:
 		c.events(head[:])
 	}

@@ -182,11 +182,16 @@ func (c *conn) scroll(x ext, dx, dy int) {
 	notch(dx, 7, 6)
 }
 
-// keyboard returns what the keys mean, asked for once a connection: a display
-// that was restarted has forgotten what we told it.
+// keyboard returns what the keys mean, asked for once a connection, since a
+// display that was restarted has forgotten what we told it, and again when
+// someone else changed it. The caller has just heard from the server.
 func (d *Display) keyboard(c *conn) (*keyboard, error) {
-	if d.keys == nil || d.keys.of != c {
-		k, err := c.readKeyboard()
+	if d.keys == nil || d.keys.of != c || c.remap {
+		old := d.keys
+		if old != nil && old.of != c {
+			old = nil
+		}
+		k, err := c.readKeyboard(old)
 		if err != nil {
 			return nil, err
 		}
@@ -198,6 +203,9 @@ func (d *Display) keyboard(c *conn) (*keyboard, error) {
 
 // press presses the keys of a chord, or releases them, or both.
 func (d *Display) press(c *conn, x ext, kind guest.InputKind, chord []keysym, h *held) error {
+	if err := c.sync(); err != nil {
+		return err
+	}
 	k, err := d.keyboard(c)
 	if err != nil {
 		return err
@@ -270,11 +278,11 @@ func (d *Display) typeSome(c *conn, syms []keysym) (int, time.Duration, error) {
 	if err != nil {
 		return 0, 0, err
 	}
-	k, err := d.keyboard(c)
+	_, mask, err := c.pointer(c.request(38, 0, c.setup.root))
 	if err != nil {
 		return 0, 0, err
 	}
-	_, mask, err := c.pointer(c.request(38, 0, c.setup.root))
+	k, err := d.keyboard(c)
 	if err != nil {
 		return 0, 0, err
 	}

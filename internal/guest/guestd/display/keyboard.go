@@ -42,8 +42,10 @@ type spareKey struct {
 // keyRest is how long a key keeps its meaning after it was pressed, at least.
 const keyRest = time.Second
 
-// readKeyboard asks the server what its keys mean.
-func (c *conn) readKeyboard() (*keyboard, error) {
+// readKeyboard asks the server what its keys mean. Keys that old has bound
+// stay spare.
+func (c *conn) readKeyboard(old *keyboard) (*keyboard, error) {
+	c.remap = false
 	first, n := c.setup.minKey, int(c.setup.maxKey)-int(c.setup.minKey)+1
 	head, body, err := c.reply(c.request(101, 0, uint32(first)|uint32(n)<<8), nil) // GetKeyboardMapping
 	if err != nil {
@@ -65,6 +67,13 @@ func (c *conn) readKeyboard() (*keyboard, error) {
 		for col := range k.column {
 			empty = empty && at(col) == 0
 		}
+		if sp, ok := old.bound(code); ok && (empty || at(0) == sp.sym) {
+			if empty {
+				sp.sym = 0
+			}
+			k.spare = append(k.spare, sp)
+			continue
+		}
 		if empty {
 			k.spare = append(k.spare, spareKey{code: code})
 			continue
@@ -80,6 +89,18 @@ func (c *conn) readKeyboard() (*keyboard, error) {
 	k.shift = k.bySym[symShift].code
 	slices.Reverse(k.spare) // the highest mean least to anyone
 	return k, nil
+}
+
+// bound returns the spare key with a code.
+func (k *keyboard) bound(code byte) (spareKey, bool) {
+	if k != nil {
+		for _, sp := range k.spare {
+			if sp.code == code {
+				return sp, true
+			}
+		}
+	}
+	return spareKey{}, false
 }
 
 func (k *keyboard) learn(s keysym, how stroke) {
@@ -144,5 +165,7 @@ func (c *conn) settle(bound bool) error {
 	if !bound {
 		return nil
 	}
-	return c.sync()
+	err := c.sync()
+	c.remap = false // that was us
+	return err
 }

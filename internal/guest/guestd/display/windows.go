@@ -21,6 +21,7 @@ const (
 	maxTitle   = 200 // bytes
 	maxClass   = 100
 	focusWait  = 2 * time.Second
+	topWait    = 300 * time.Millisecond // something else may stay on top for good
 	focusPoll  = 10 * time.Millisecond
 )
 
@@ -185,19 +186,24 @@ func (d *Display) FocusWindow(ctx context.Context, id uint32) error {
 		return c.sync()
 	})
 	for begin := time.Now(); err == nil; {
-		var active bool
+		var active, top bool
 		err = d.with(ctx, &d.view, func(c *conn) error {
-			values, err := c.root("_NET_ACTIVE_WINDOW")
-			active = err == nil && len(values[0]) > 0 && values[0][0] == id
+			list, err := c.windows()
+			for i, w := range list {
+				if w.ID == id {
+					active, top = w.Active, i == 0
+				}
+			}
 			return err
 		})
-		if active {
+		took := time.Since(begin)
+		switch {
+		case err != nil:
+		case active && (top || took > topWait):
 			return nil
-		}
-		if err == nil && time.Since(begin) > focusWait {
+		case took > focusWait:
 			return glovebox.Errorf(glovebox.CodeUnavailable, "the window manager did not bring window %d to the front within %v", id, focusWait)
-		}
-		if err == nil {
+		default:
 			err = sleep(ctx, focusPoll)
 		}
 	}
