@@ -170,7 +170,6 @@ func TestPythonKernel(t *testing.T) {
 		t.Errorf("image: %+v", s.out)
 	}
 
-	// What another process does to the kernel's sockets is not our cell's.
 	s = py("import os; os.getcwd()")
 	if !strings.HasSuffix(s.result, "/workspace'") {
 		t.Errorf("working directory %s", s.result)
@@ -394,7 +393,6 @@ func TestKernelRenewed(t *testing.T) {
 		t.Fatal(err)
 	}
 	// As the template has it: a state that every copy shares.
-	const draw = "import random; str([random.random(), np.random.random() if 'np' in dir() else 0])"
 	run(t, c, guest.Cell{Silent: true, Code: "import random, uuid, multiprocessing, ssl, tempfile\nrandom.seed(1)\nauth = multiprocessing.current_process().authkey\nnode = uuid.getnode()\nkey = get_ipython().kernel.session.key"})
 	before := connectionKeys(t, b)
 	if err := c.Bind(t.Context(), guest.Settings{Seed: bytes.Repeat([]byte{7}, 32), Secret: bytes.Repeat([]byte{8}, 32)}); err != nil {
@@ -414,7 +412,6 @@ func TestKernelRenewed(t *testing.T) {
 		t.Fatal(err)
 	}
 	run(t, c, guest.Cell{Code: "random.random() == r0"}).want(t, "ok", "True")
-	_ = draw
 }
 
 // BenchmarkCell runs 1+1 in a warm Python kernel.

@@ -3,7 +3,6 @@
 package kernel
 
 import (
-	"context"
 	"crypto/hmac"
 	"crypto/sha256"
 	_ "embed"
@@ -114,19 +113,4 @@ func (m *Manager) renew(name string, l *live, entropy []byte) error {
 		_ = os.Remove(old.file)
 		return now.write()
 	})
-}
-
-// await returns when no kernel renews itself or runs a cell, or ctx ends.
-// Only tests need to.
-func (m *Manager) await(ctx context.Context) error {
-	m.mu.Lock()
-	all := m.all()
-	m.mu.Unlock()
-	for _, k := range all {
-		if err := k.take(ctx); err != nil {
-			return err
-		}
-		k.give()
-	}
-	return nil
 }
