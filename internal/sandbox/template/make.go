@@ -29,6 +29,9 @@ const (
 	// kept after it was last used: another version may be about to.
 	keepUnused = time.Hour
 
+	// imagePoll is how often one looks for an image that is missing.
+	imagePoll = 5 * time.Second
+
 	// lookEvery is how often Run looks without being woken: whether the image
 	// has changed, and to mark the template as used.
 	lookEvery = 10 * time.Minute
@@ -50,7 +53,10 @@ func (d *Driver) Run(ctx context.Context) {
 	retry := firstRetry
 	for ctx.Err() == nil {
 		wait := lookEvery
-		if err := d.Ensure(ctx); err != nil && ctx.Err() == nil {
+		if !exists(d.o.Image) {
+			wait = imagePoll // someone is building it, or will
+			d.set(State{Failed: errNoImage})
+		} else if err := d.Ensure(ctx); err != nil && ctx.Err() == nil {
 			wait, retry = retry, min(2*retry, lastRetry)
 			d.o.Log.Warn("the machine template could not be made; machines start cold", "error", err, "again in", wait)
 		} else {

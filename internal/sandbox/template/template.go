@@ -80,6 +80,9 @@ type Options struct {
 	Log *slog.Logger // nil: none
 }
 
+var errNoImage = &glovebox.Error{Code: glovebox.CodeUnavailable, Op: "make the template", Msg: "the machine image is missing",
+	Hint: "make it with: glovebox image build"}
+
 // State is how a Driver's template stands.
 type State struct {
 	Key    string
@@ -132,8 +135,7 @@ func (d *Driver) Key() (string, error) {
 	}
 	info, err := os.Stat(d.o.Image)
 	if err != nil {
-		return "", &glovebox.Error{Code: glovebox.CodeUnavailable, Op: "make the template", Msg: "the machine image is missing",
-			Hint: "make it with: glovebox image build", Err: err}
+		return "", errNoImage
 	}
 	s := d.o.Settings
 	settings, err := json.Marshal([]any{s.Env, s.CACerts, s.Files})
