@@ -50,6 +50,8 @@ type desk struct {
 	before guest.Shot
 	scale  scaling
 	notes  []string // said before anything else
+
+	started bool // the display was started for this call
 }
 
 // errGUI is what the model did wrong.
@@ -59,6 +61,11 @@ func (e errGUI) Error() string { return string(e) }
 
 func gui(ctx context.Context, env *Env, in GUIInput) (Result, error) {
 	d := &desk{env: env, in: in}
+	return d.finish(ctx)
+}
+
+// finish runs a call and says what became of it.
+func (d *desk) finish(ctx context.Context) (Result, error) {
 	r, err := d.run(ctx)
 	if err == nil {
 		return r, nil
@@ -151,7 +158,10 @@ func (d *desk) recover(ctx context.Context, cause error) (Result, error) {
 	if i < 0 {
 		return ErrorResult("This machine has no screen: " + plain(cause)), nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	if first := services[i]; !first.Running && first.LastExit == "" && !d.started {
+		return d.start(ctx)
+	}
+	ctx, cancel := context.WithTimeout(ctx, displayWait)
 	defer cancel()
 	what := "The display was not running"
 	if _, err := d.env.Guest.Screenshot(ctx, guest.ShotRequest{Area: guest.Rect{W: 1, H: 1}}); err == nil {
@@ -170,6 +180,21 @@ func (d *desk) recover(ctx context.Context, cause error) (Result, error) {
 		return ErrorResult(what + ", and can't be started again: " + plain(err) + ". Work without it, or try again later."), nil
 	}
 	return ErrorResult(what + ". It was started again; the windows that were open are gone, files are not. Your action was not done, or only in part."), nil
+}
+
+// displayWait is how long a display may take to start.
+const displayWait = time.Minute
+
+// start starts a display that has never run, as on a machine that was not made
+// from a template, and does the action then.
+func (d *desk) start(ctx context.Context) (Result, error) {
+	soon, cancel := context.WithTimeout(ctx, displayWait)
+	defer cancel()
+	if err := d.env.Guest.StartServices(soon); err != nil && glovebox.CodeOf(err) != glovebox.CodeUnavailable {
+		return failed(ctx, err)
+	}
+	d.started = true
+	return d.finish(ctx)
 }
 
 // said joins the notes and a text.

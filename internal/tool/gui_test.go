@@ -29,8 +29,22 @@ import (
 // displays gives each test a display number of its own.
 var displays atomic.Int64
 
-// newDesk is a box with a display and a window manager.
+// newDesk is a box with a display and a window manager that run.
 func newDesk(t *testing.T, geometry string) *box {
+	t.Helper()
+	b := newDeskOff(t, geometry)
+	if err := b.env.Guest.StartServices(t.Context()); err != nil {
+		for _, name := range []string{"display", "desktop"} {
+			log, _ := b.env.Guest.ServiceLog(t.Context(), name, 2000)
+			t.Log(log)
+		}
+		t.Fatal(err)
+	}
+	return b
+}
+
+// newDeskOff is a box whose display was not started yet.
+func newDeskOff(t *testing.T, geometry string) *box {
 	t.Helper()
 	for p, pkg := range map[string]string{"Xvnc": "tigervnc-standalone-server", "openbox": "openbox", "xterm": "xterm", "xmessage": "x11-utils"} {
 		if _, err := exec.LookPath(p); err != nil {
@@ -72,12 +86,15 @@ func newDesk(t *testing.T, geometry string) *box {
 	if err := b.env.Guest.Bind(t.Context(), guest.Settings{Secret: bytes.Repeat([]byte{7}, 32)}); err != nil {
 		t.Fatal(err)
 	}
-	if err := b.env.Guest.StartServices(t.Context()); err != nil {
-		log, _ := b.env.Guest.ServiceLog(t.Context(), "display", 2000)
-		log2, _ := b.env.Guest.ServiceLog(t.Context(), "desktop", 2000)
-		t.Fatal(err, log, log2)
-	}
 	return b
+}
+
+func TestGUIStartsTheDisplay(t *testing.T) {
+	t.Parallel()
+	b := newDeskOff(t, "640x480")
+	b.good([]string{"The screen, 640x480."}, "gui", "action", "screenshot")
+	bare := newBox(t)
+	bare.bad([]string{"has no screen"}, "gui", "action", "screenshot")
 }
 
 // picture returns the image of a result.
