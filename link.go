@@ -73,7 +73,7 @@ type ServiceList struct {
 type PlaceRequest struct {
 	Port     int64  `json:"port,omitempty" minimum:"1" maximum:"65535" doc:"A port in the sandbox."`
 	Notebook bool   `json:"notebook,omitempty" doc:"JupyterLab, instead of a port."`
-	Path     string `json:"path,omitempty" doc:"What to open there, with its query; / if left out."`
+	Path     string `json:"path,omitempty" doc:"What to open there, with its query; if left out / of a port, /lab of JupyterLab."`
 }
 
 // Place is where a browser can see what a job's machine serves.

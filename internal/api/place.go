@@ -151,6 +151,9 @@ func (a *API) makePlace(w *response, r *http.Request, c caller) error {
 	if !ok {
 		return glovebox.Invalid("path", "give a path that begins with one slash", "%q can't be opened", clip(req.Path, 80)).WithValue(req.Path)
 	}
+	if req.Notebook && req.Path == "" {
+		to = "/lab"
+	}
 	p := place{job: j.ID, port: uint16(req.Port), notebook: req.Notebook}
 	if origin, ok := a.origin(r, p); ok {
 		return writeJSON(w, http.StatusCreated, glovebox.Place{URL: a.door(origin, p, j, to), Own: true})
