@@ -3,9 +3,11 @@ import { useEffect, useState } from "react";
 import { message } from "../api/http";
 import { listPorts, type Port } from "../api/machine";
 import { plain } from "../model/ansi";
-import { Button, Empty, Notice } from "../ui/controls";
+import { Empty, Notice, Segmented } from "../ui/controls";
 import { useJob } from "./context";
 import { Framed } from "./framed";
+
+const name = (p: Port): string => (p.process ? `${p.port} ${plain(p.process)}` : String(p.port));
 
 export default function Preview() {
   const { id, ended } = useJob();
@@ -40,17 +42,12 @@ export default function Preview() {
   const port = ports.find((p) => p.port === chosen) ?? ports[0]!;
   return (
     <div className="preview">
-      <div className="screen-bar">
-        <div className="port-list" role="group" aria-label="Ports">
-          {ports.map((p) => (
-            <Button key={p.port} small kind={p.port === port.port ? "primary" : "plain"} aria-pressed={p.port === port.port} onClick={() => setChosen(p.port)}>
-              {p.port}
-              {p.process ? ` ${plain(p.process)}` : ""}
-            </Button>
-          ))}
+      {ports.length > 1 && (
+        <div className="screen-bar">
+          <Segmented label="Port" value={String(port.port)} choices={ports.map((p) => ({ value: String(p.port), label: name(p) }))} onChange={(v) => setChosen(Number(v))} />
         </div>
-      </div>
-      <Framed key={port.port} port={port.port} title={`Port ${port.port} of the machine`} />
+      )}
+      <Framed key={port.port} port={port.port} title={`Port ${name(port)}`} />
     </div>
   );
 }

@@ -1,5 +1,5 @@
 // What jsdom lacks and the page uses.
-import { cleanup } from "@testing-library/react";
+import { cleanup, configure } from "@testing-library/react";
 import { afterEach } from "vitest";
 
 if (typeof HTMLDialogElement !== "undefined" && !HTMLDialogElement.prototype.showModal) {
@@ -15,6 +15,8 @@ globalThis.ResizeObserver ??= class {
 } as unknown as typeof ResizeObserver;
 URL.createObjectURL ??= () => "blob:test";
 URL.revokeObjectURL ??= () => {};
+
+configure({ asyncUtilTimeout: 30_000 }); // a busy machine is no failure
 
 afterEach(() => {
   cleanup();

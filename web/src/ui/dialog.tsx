@@ -7,7 +7,10 @@ export function Dialog({ title, onClose, children, footer, wide }: { title: stri
   const id = useId();
   useEffect(() => {
     const d = ref.current;
-    if (d && !d.open) d.showModal();
+    if (!d || d.open) return;
+    d.showModal();
+    // Not the cross: what there is to fill in, else what changes nothing.
+    d.querySelector<HTMLElement>("input:not([readonly], [type=radio]), footer button, footer a, [tabindex='0']")?.focus();
   }, []);
   return (
     <dialog

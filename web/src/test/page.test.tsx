@@ -1,0 +1,136 @@
+// The pages, against a server that is played by fetch.
+import { act, fireEvent, render, screen, waitFor } from "@testing-library/react";
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { App } from "../app";
+import { address, jobLink, session, withLink } from "../api/http";
+import { go } from "../router";
+
+type Answer = { status?: number; json?: unknown; text?: string; headers?: Record<string, string> };
+let asked: { method: string; path: string; headers: Headers; body: unknown }[] = [];
+let answers: (method: string, path: string) => Answer;
+
+const xss = `<img src=x onerror="window.pwned=1"><script>window.pwned=1</script>`;
+const view = (o: object = {}) => ({
+  job_id: "j1", status: "complete", phase: "done", phase_since: "2026-01-01T00:00:00Z", phase_ms: { working: 61_000 }, seq: 3, created_at: "2026-01-01T00:00:00Z",
+  task: xss, task_bytes: xss.length, model: "m:x", step: 1, usage: { input: 1, cache_read: 0, cache_write: 0, output: 1, reasoning: 0, cost_micros: 1_500_000, calls: 1, tokens: 2, cost_usd: 1.5 },
+  limits: { steps: 10, tokens: 1000, cost_micros: 5_000_000 }, attempts: 1, summary: xss, how_to_run: xss, verification: [{ command: xss, exit_code: 1, output: xss, duration_ms: 5 }],
+  artifact: { sha256: "ab", size: 2000, files: 2 }, links: {}, ...o,
+});
+
+beforeEach(() => {
+  asked = [];
+  answers = () => ({ json: {} });
+  session.set("");
+  vi.stubGlobal("fetch", async (url: string, init: RequestInit = {}) => {
+    const path = url.slice(address("").length);
+    const method = init.method ?? "GET";
+    asked.push({ method, path, headers: new Headers(init.headers), body: init.body });
+    const a = answers(method, path);
+    return new Response(a.text ?? JSON.stringify(a.json ?? {}), { status: a.status ?? 200, headers: a.headers });
+  });
+});
+afterEach(() => vi.unstubAllGlobals());
+
+async function open(hash: string): Promise<HTMLElement> {
+  act(() => go(hash));
+  await act(async () => new Promise((r) => window.addEventListener("hashchange", () => r(null), { once: true })).catch(() => {}));
+  return render(<App />).container;
+}
+
+describe("jobs", () => {
+  it("are listed with state, time and cost, and nothing in them is HTML", async () => {
+    answers = () => ({ json: { jobs: [view({ status: "running", phase: "waiting", question: xss }), view({ job_id: "j2" })] } });
+    const page = render(<App />).container;
+    expect(await screen.findByText("Needs you")).toBeTruthy();
+    expect(screen.getAllByText("$1.50")).toHaveLength(2);
+    expect(screen.getAllByText("1:01").length).toBe(2);
+    expect(page.querySelector("img, script")).toBeNull();
+    expect(document.title).toContain("Jobs");
+  });
+
+  it("say what to do where there are none", async () => {
+    answers = () => ({ json: { jobs: [] } });
+    render(<App />);
+    expect(await screen.findByText("No jobs yet")).toBeTruthy();
+  });
+
+  it("ask for a token where one is needed, and send it in no address", async () => {
+    answers = () => (session.token === "secret" ? { json: { jobs: [] } } : { status: 401, json: { detail: "no token", code: "unauthorized" } });
+    render(<App />);
+    const field = await screen.findByLabelText("Token");
+    fireEvent.change(field, { target: { value: "secret" } });
+    fireEvent.click(screen.getByText("Continue"));
+    expect(await screen.findByText("No jobs yet")).toBeTruthy();
+    expect(asked.at(-1)!.headers.get("Authorization")).toBe("Bearer secret");
+    expect(asked.every((a) => !a.path.includes("secret"))).toBe(true);
+    expect(location.href).not.toContain("secret");
+  });
+});
+
+describe("a new job", () => {
+  it("is sent as it was written, with the limits in the API's units", async () => {
+    answers = (method, path) => (method === "POST" ? { status: 202, json: { job_id: "j9" } } : path === "settings" ? { json: { version: "1", default_limits: { tokens: 20_000_000, steps: 300 }, max_archive_bytes: 1 << 20 } } : { json: { jobs: [] } });
+    await open("#/new");
+    expect(await screen.findByText("20M tokens")).toBeTruthy();
+    fireEvent.change(screen.getByLabelText("Task"), { target: { value: "build it" } });
+    fireEvent.change(screen.getByLabelText("Cost"), { target: { value: "2.50" } });
+    expect(await screen.findByText("$2.50")).toBeTruthy();
+    fireEvent.click(screen.getByLabelText("Only"));
+    fireEvent.change(screen.getByLabelText("Hosts"), { target: { value: "a.example\n.b.example:8443" } });
+    fireEvent.keyDown(screen.getByLabelText("Task"), { key: "Enter", ctrlKey: true });
+    await waitFor(() => expect(asked.some((a) => a.method === "POST")).toBe(true));
+    const sent = asked.find((a) => a.method === "POST")!;
+    expect(JSON.parse(sent.body as string)).toEqual({ task: "build it", limits: { cost_micros: 2_500_000 }, egress: { mode: "only", allow: ["a.example", ".b.example:8443"] } });
+    expect(sent.headers.get("Idempotency-Key")).toMatch(/^[0-9a-f]{32}$/);
+  });
+
+  it("shows what is wrong beside the field that it is about", async () => {
+    answers = (method) => (method === "POST" ? { status: 400, json: { detail: "there is no model x", field: "model", hint: "name one", code: "invalid" } } : { json: { default_limits: {} } });
+    await open("#/new");
+    fireEvent.change(await screen.findByLabelText("Task"), { target: { value: "build it" } });
+    fireEvent.click(screen.getByText(/Start the job/));
+    const note = await screen.findByText("there is no model x Name one.");
+    expect(screen.getByLabelText("Provider and name").getAttribute("aria-describedby")).toBe(note.id);
+  });
+});
+
+describe("a job", () => {
+  const event = (seq: number, type: string, data: unknown) => `id: ${seq}\nevent: ${type}\ndata: ${JSON.stringify({ seq, time: "2026-01-01T00:00:00Z", type, data })}\n\n`;
+
+  it("shows its result, and nothing that came out of it is HTML", async () => {
+    const log =
+      event(1, "job.created", { id: "j1", task: xss, model: "m", limits: {} }) + event(2, "notice", { text: xss }) + event(3, "job.finished", { status: "complete", summary: xss }) + "event: end\ndata: {}\n\n";
+    answers = (_, path) => (path.endsWith("/events") ? { text: log, headers: { "Content-Type": "text/event-stream" } } : { json: view() });
+    const page = await open("#/jobs/j1");
+    expect(await screen.findByText("What was built")).toBeTruthy();
+    expect(screen.getByText("0 of 1 hold")).toBeTruthy();
+    expect(screen.getByText(/Download the project/).closest("a")?.getAttribute("href")).toBe(address("jobs/j1/artifact.zip"));
+    expect(page.querySelector("img, script, [onerror]")).toBeNull();
+    expect((window as unknown as { pwned?: number }).pwned).toBeUndefined();
+    expect(page.textContent).toContain("onerror");
+  });
+
+  it("offers to go on where a limit stopped it", async () => {
+    answers = (method, path) =>
+      method === "PATCH" ? { status: 202, json: view({ status: "pending", phase: "queued" }) } : path.endsWith("/events") ? { text: "event: end\ndata: {}\n\n" } : { json: view({ status: "error", summary: "", artifact: undefined, error: { code: "limit", limit: "steps", message: "10 steps were used", hint: "raise it" } }) };
+    await open("#/jobs/j1");
+    fireEvent.click(await screen.findByText("Raise the limit and go on"));
+    fireEvent.change(screen.getByLabelText("Steps"), { target: { value: "5" } });
+    expect(screen.getByText(/it can only be raised/)).toBeTruthy();
+    fireEvent.change(screen.getByLabelText("Steps"), { target: { value: "50" } });
+    fireEvent.click(screen.getByText("Raise and go on", { selector: "dialog footer *" }));
+    await waitFor(() => expect(asked.find((a) => a.method === "PATCH")?.body).toBe('{"steps":50}'));
+  });
+
+  it("opened by a link sends the link, for this job alone, and offers no changes", async () => {
+    answers = (_, path) => (path.includes("/events") ? { text: "" } : { json: view({ status: "running", phase: "working", artifact: undefined, summary: "", verification: [] }) });
+    await open("#/jobs/j7?tab=files&link=sealed");
+    await waitFor(() => expect(asked.some((a) => a.path === "jobs/j7?link=sealed")).toBe(true));
+    expect(location.href).not.toContain("sealed");
+    expect(jobLink.get("j7")).toBeTruthy();
+    expect(withLink("jobs/j7/files/?step=1")).toBe("jobs/j7/files/?step=1&link=sealed");
+    expect(withLink("jobs/j8")).toBe("jobs/j8");
+    expect(withLink("jobs")).toBe("jobs");
+    expect(screen.queryByLabelText("Say something to the agent")).toBeNull();
+  });
+});
