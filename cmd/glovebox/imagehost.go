@@ -13,8 +13,9 @@ import (
 
 // buildHost returns how pip and npm on this host reach their registries, for
 // the build of an image.
-func buildHost() image.Host {
-	c := hostconf.Read(hostconf.System())
+func buildHost() image.Host { return buildHostOf(hostconf.Read(hostconf.System())) }
+
+func buildHostOf(c *hostconf.Config) image.Host {
 	h := image.Host{CAs: c.CAs}
 	set := func(name, value string) {
 		if value != "" {

@@ -57,12 +57,13 @@ func desktopMain(args []string) error {
 		return err
 	}
 	defer s.Close()
-	page, err := net.Listen("tcp", *screen)
+	var listen net.ListenConfig
+	page, err := listen.Listen(ctx, "tcp", *screen)
 	if err != nil {
 		return err
 	}
 	defer page.Close()
-	lab, err := net.Listen("tcp", *notebook)
+	lab, err := listen.Listen(ctx, "tcp", *notebook)
 	if err != nil {
 		return err
 	}
