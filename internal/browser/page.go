@@ -14,7 +14,7 @@ const (
 	defaultLoad = 30 * time.Second       // until it has loaded
 	quietFor    = 500 * time.Millisecond // without a request under way, it has settled
 	settleFor   = 5 * time.Second        // at most, after it has loaded: some never fall quiet
-	answersIn   = 5 * time.Second        // a page that runs
+	answersIn   = 8 * time.Second        // a page that runs, on a busy machine
 )
 
 // Size of the viewport of pages that are opened with one.

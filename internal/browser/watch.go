@@ -13,7 +13,7 @@ import (
 const (
 	maxProblems  = 20
 	maxProblem   = 500    // bytes of each
-	maxEvents    = 5_000  // of the console and the log; then they are turned off
+	maxEvents    = 1_000  // of the console and the log; then they are turned off
 	maxRequests  = 20_000 // then the network is not followed any more
 	maxDocuments = 20     // that one page leads to by itself
 	maxDialogs   = 50
