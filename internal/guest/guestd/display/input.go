@@ -65,7 +65,9 @@ func (d *Display) inputAll(ctx context.Context, items []guest.Input, chords [][]
 		case guest.InputType:
 			err = d.typeText(ctx, it.Text)
 		default:
-			err = d.with(ctx, &d.input, func(c *conn) error { return d.act(c, it, chords[i], h) })
+			if err = d.prepare(ctx, chords[i]); err == nil {
+				err = d.with(ctx, &d.input, func(c *conn) error { return d.act(c, it, chords[i], h) })
+			}
 		}
 		if err != nil {
 			if len(items) > 1 {
@@ -199,6 +201,31 @@ func (d *Display) keyboard(c *conn) (*keyboard, error) {
 		d.keys = k
 	}
 	return d.keys, nil
+}
+
+// prepare binds those keys of a chord that have no key yet.
+func (d *Display) prepare(ctx context.Context, chord []keysym) error {
+	for len(chord) > 0 {
+		var wait time.Duration
+		err := d.with(ctx, &d.input, func(c *conn) error {
+			err := c.sync()
+			if err != nil {
+				return err
+			}
+			k, err := d.keyboard(c)
+			if err == nil {
+				_, wait, err = k.bind(c, chord)
+			}
+			return err
+		})
+		if err != nil || wait == 0 {
+			return err
+		}
+		if err := sleep(ctx, wait); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // press presses the keys of a chord, or releases them, or both.

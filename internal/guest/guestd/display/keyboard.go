@@ -42,6 +42,10 @@ type spareKey struct {
 // keyRest is how long a key keeps its meaning after it was pressed, at least.
 const keyRest = time.Second
 
+// bindPause is how long programs get to hear of new meanings before the first
+// key comes: not all of them handle both in the order in which they come.
+const bindPause = 30 * time.Millisecond
+
 // readKeyboard asks the server what its keys mean. Keys that old has bound
 // stay spare.
 func (c *conn) readKeyboard(old *keyboard) (*keyboard, error) {
@@ -124,8 +128,8 @@ func (k *keyboard) find(s keysym) (stroke, bool) {
 }
 
 // bind gives keys that mean nothing the meanings of those of syms that no key
-// has. It returns how many of syms can be typed now, from the first on, and
-// how long to wait before more can.
+// has. It returns how many of syms can be typed now, from the first on, or how
+// long to wait before it is called again.
 func (k *keyboard) bind(c *conn, syms []keysym) (ready int, wait time.Duration, err error) {
 	now := time.Now()
 	bound := false
@@ -144,10 +148,13 @@ func (k *keyboard) bind(c *conn, syms []keysym) (ready int, wait time.Duration, 
 		}
 		sp := &k.spare[oldest]
 		if rest := keyRest - now.Sub(sp.used); rest > 0 && !sp.used.IsZero() {
-			if i == 0 {
+			switch {
+			case bound:
+				return 0, bindPause, c.settle()
+			case i == 0:
 				return 0, rest, nil
 			}
-			return i, 0, c.settle(bound)
+			return i, 0, nil
 		}
 		sp.sym, sp.used = s, now
 		meanings := make([]uint32, k.column)
@@ -157,14 +164,14 @@ func (k *keyboard) bind(c *conn, syms []keysym) (ready int, wait time.Duration, 
 		c.request(100, 1, append([]uint32{uint32(sp.code) | uint32(k.column)<<8}, meanings...)...) // ChangeKeyboardMapping
 		bound = true
 	}
-	return len(syms), 0, c.settle(bound)
+	if bound {
+		return 0, bindPause, c.settle()
+	}
+	return len(syms), 0, nil
 }
 
 // settle waits until new meanings of keys are in force.
-func (c *conn) settle(bound bool) error {
-	if !bound {
-		return nil
-	}
+func (c *conn) settle() error {
 	err := c.sync()
 	c.remap = false // that was us
 	return err
