@@ -44,9 +44,10 @@ func (a *API) home(w *response, r *http.Request, c caller) error {
 }
 
 // page answers with a file of the page.
-func (a *API) page(w *response, r *http.Request, c caller) error {
+func (a *API) page(w *response, r *http.Request, _ caller) error {
 	if r.URL.Path != "/" && !web.Has(r.URL.Path) {
-		return a.unmatched(w, r, c)
+		return &glovebox.Error{Code: glovebox.CodeNotFound, Field: "path", Value: clip(r.URL.Path, 100), Msg: "the page has no file " + clip(r.URL.Path, 200),
+			Hint: "load the page again: the server may have become a newer one"}
 	}
 	web.Handler(a.frameSources()...).ServeHTTP(w, r)
 	return nil
