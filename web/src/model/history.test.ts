@@ -58,6 +58,12 @@ describe("History", () => {
     expect(h.items.map((i) => i.kind === "tool" && i.state)).toEqual(["unknown", "error"]);
   });
 
+  it("knows no outcome of what ran when the job ended", () => {
+    seq = 0;
+    const h = fresh(ev("tool.started", { call_id: "a", name: "shell", input: {} }), ev("job.finished", { status: "cancelled" }));
+    expect(h.items.map((i) => (i.kind === "tool" ? i.state : i.kind))).toEqual(["unknown", "finished"]);
+  });
+
   it("knows plan, screen and files of every step", () => {
     seq = 0;
     const h = fresh(

@@ -263,6 +263,7 @@ export class History {
         this.status = e.data.status;
         this.draft = null;
         this.answer();
+        this.interrupt();
         this.push(e, { kind: "finished", status: e.data.status, summary: e.data.summary ?? "", failure: e.data.failure });
     }
   }
@@ -351,6 +352,15 @@ export class History {
     const { changes = [], opened = [], closed = [] } = e.data;
     const told = [changes.length && `${changes.length} changed ${changes.length === 1 ? "file" : "files"}`, opened.length && `opened ${opened.join(", ")}`, closed.length && `closed ${closed.join(", ")}`].filter(Boolean);
     this.system(e, "quiet", "Mouse and keyboard went back to the agent", told.join("; ") || undefined);
+  }
+
+  /** What ran when the job ended has no outcome that anyone knows. */
+  private interrupt(): void {
+    for (const at of this.calls.values()) {
+      const item = this.items[at];
+      if (item?.kind === "tool" && item.state === "running") this.items[at] = { ...item, state: "unknown" };
+    }
+    this.calls.clear();
   }
 
   private answer(): void {

@@ -90,7 +90,7 @@ function shifted(d: FileDiff, by: number): FileDiff {
 
 /** The text of a result without what it tells the model to do with a cut output: the page has a button for that. */
 export function resultText(t: ToolItem): string {
-  const text = blocksText(t.content);
+  const text = blocksText(t.content) || t.live;
   return t.blob ? text.replace(/\n?\[whole output: [^\]\n]*\]\s*$/, "") : text;
 }
 
