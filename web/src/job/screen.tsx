@@ -1,7 +1,7 @@
 // The screen of the machine: live while the job runs, its recording afterwards
 // and whenever a step in the past is looked at.
 import { useCallback, useEffect, useRef, useState } from "react";
-import { ApiError, message } from "../api/http";
+import { ApiError, jobLink, message } from "../api/http";
 import { screenSocket, setControl } from "../api/machine";
 import { Button, Empty, Notice, Spinner } from "../ui/controls";
 import { toast } from "../ui/toast";
@@ -50,6 +50,8 @@ function Live() {
   const [busy, setBusy] = useState(false);
   const mine = view.control === "user";
   const readOnly = useReadOnly();
+  // What a link allows is known when the server has refused something.
+  const mayControl = !readOnly || jobLink.get(id)?.control;
 
   // The server decides whether input passes; here it is only not sent in vain.
   const holds = useRef(mine);
@@ -105,6 +107,7 @@ function Live() {
       setView(await setControl(id, mine ? "agent" : "user"));
       toast(mine ? "The agent has mouse and keyboard again" : "Mouse and keyboard are yours");
     } catch (err) {
+      if (err instanceof ApiError && err.status === 403) jobLink.watchOnly(id);
       toast(message(err), "bad");
     }
     setBusy(false);
@@ -114,15 +117,13 @@ function Live() {
     <div className={`screen live ${mine ? "mine" : ""}`}>
       <div className="screen-bar">
         <span className={`tag ${state.at === "live" ? "on" : ""}`}>{state.at === "live" ? "Live" : state.at === "connecting" ? "Connecting" : "Off"}</span>
-        <span className="muted">{readOnly ? "You watch" : mine ? "You have mouse and keyboard" : "The agent has mouse and keyboard"}</span>
+        <span className="muted">{!mayControl ? "You watch" : mine ? "You have mouse and keyboard" : "The agent has mouse and keyboard"}</span>
         <span className="bar-end">
-          {!readOnly && (
-            <>
-              <ShareButton />
-              <Button small kind={mine ? "primary" : "plain"} icon="hand" busy={busy} onClick={() => void take()}>
-                {mine ? "Give back" : "Take over"}
-              </Button>
-            </>
+          {!readOnly && <ShareButton />}
+          {mayControl && (
+            <Button small kind={mine ? "primary" : "plain"} icon="hand" busy={busy} onClick={() => void take()}>
+              {mine ? "Give back" : "Take over"}
+            </Button>
           )}
         </span>
       </div>
