@@ -914,7 +914,7 @@ export interface components {
         PlaceRequest: {
             /** @description JupyterLab, instead of a port. */
             notebook?: boolean;
-            /** @description What to open there, with its query; / if left out. */
+            /** @description What to open there, with its query; if left out / of a port, /lab of JupyterLab. */
             path?: string;
             /**
              * Format: int64
