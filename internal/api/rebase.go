@@ -15,9 +15,14 @@ import (
 	nethtml "golang.org/x/net/html"
 )
 
+// Bounds of what is rewritten. A path grows by three bytes for each level that
+// its page is deep, and both are the sandbox's to choose: an answer of a few
+// bytes a path must not become a thousand times as large in our memory.
 const (
-	maxTag    = 1 << 20 // bytes of one tag or text of a page that is rewritten
-	maxScript = 8 << 20 // bytes of a script that is rewritten
+	maxTag     = 1 << 20  // bytes of one tag or text of a page
+	maxDepth   = 32       // levels; what is deeper stays as it is
+	maxMatch   = 4 << 10  // bytes of an import in a script, with its path
+	rebasePart = 32 << 10 // bytes of a script that are looked at together
 )
 
 // relative returns the absolute path to, seen from the absolute path from. It
@@ -35,29 +40,16 @@ func relative(from, to string) string {
 // that scripts put together, and those in style sheets, stay as they are.
 func rebase(res *http.Response, path string) {
 	typ, _, err := mime.ParseMediaType(res.Header.Get("Content-Type"))
-	if err != nil || res.Header.Get("Content-Encoding") != "" || res.StatusCode == http.StatusNotModified || res.StatusCode == http.StatusPartialContent {
+	if err != nil || strings.Count(path, "/") > maxDepth || res.Header.Get("Content-Encoding") != "" || res.StatusCode == http.StatusNotModified || res.StatusCode == http.StatusPartialContent {
 		return
 	}
 	switch typ {
 	case "text/html", "application/xhtml+xml":
 		res.Body = rebaseHTML(res.Body, path)
-	case "text/javascript", "application/javascript", "text/css":
-		if res.ContentLength > maxScript {
-			return
-		}
-		b, err := io.ReadAll(io.LimitReader(res.Body, maxScript+1))
-		rest := io.Reader(res.Body)
-		if err != nil {
-			rest = failing{err}
-		}
-		if len(b) <= maxScript {
-			if typ == "text/css" {
-				b = rebaseCSS(b, path)
-			} else {
-				b = rebaseScript(b, path)
-			}
-		}
-		res.Body = readCloser{io.MultiReader(bytes.NewReader(b), rest), res.Body}
+	case "text/javascript", "application/javascript":
+		res.Body = readCloser{&rebaser{r: res.Body, match: importPath, path: path}, res.Body}
+	case "text/css":
+		res.Body = readCloser{&rebaser{r: res.Body, match: cssPath, path: path}, res.Body}
 	default:
 		return
 	}
@@ -72,33 +64,84 @@ type readCloser struct {
 	io.Closer
 }
 
-type failing struct{ err error }
-
-// Read fails.
-func (f failing) Read([]byte) (int, error) { return 0, f.err }
-
 // importPath matches the absolute path that an import of a script names.
-var importPath = regexp.MustCompile(`(\b(?:from|import)\s*\(?\s*)(["'])(/[^/"'\\][^"'\\\n]*|/)(["'])`)
-
-func rebaseScript(b []byte, path string) []byte {
-	return importPath.ReplaceAllFunc(b, func(m []byte) []byte {
-		p := importPath.FindSubmatch(m)
-		to := relative(path, string(p[3]))
-		if !strings.HasPrefix(to, ".") {
-			to = "./" + to
-		}
-		return []byte(string(p[1]) + string(p[2]) + to + string(p[4]))
-	})
-}
+var importPath = regexp.MustCompile(`(\b(?:from|import)\s*\(?\s*["'])(/[^/"'\\][^"'\\\n]*|/)["']`)
 
 // cssPath matches the absolute path that a style sheet names.
 var cssPath = regexp.MustCompile(`(url\(\s*["']?)(/[^/"'()\\\s][^"'()\\\n]*)`)
 
-func rebaseCSS(b []byte, path string) []byte {
-	return cssPath.ReplaceAllFunc(b, func(m []byte) []byte {
-		p := cssPath.FindSubmatch(m)
-		return []byte(string(p[1]) + relative(path, string(p[2])))
-	})
+// rebaser makes the paths in a script or a style sheet relative as it is read,
+// a part at a time.
+type rebaser struct {
+	r     io.Reader
+	match *regexp.Regexp // its first group is what stands before a path, its second the path
+	path  string
+
+	in  []byte // read, and not looked at yet
+	out []byte
+	err error // of r
+}
+
+// Read returns the next of the script.
+func (s *rebaser) Read(p []byte) (int, error) {
+	for len(s.out) == 0 {
+		if len(s.in) == 0 && s.err != nil {
+			return 0, s.err
+		}
+		s.fill()
+		s.out = s.next()
+	}
+	n := copy(p, s.out)
+	s.out = s.out[n:]
+	return n, nil
+}
+
+// fill reads a whole part, or all there is, where too little is left to see the
+// end of an import.
+func (s *rebaser) fill() {
+	if len(s.in) >= 2*maxMatch || s.err != nil {
+		return
+	}
+	s.in = append(make([]byte, 0, rebasePart), s.in...)
+	for len(s.in) < rebasePart && s.err == nil {
+		var n int
+		n, s.err = s.r.Read(s.in[len(s.in):rebasePart])
+		s.in = s.in[:len(s.in)+n]
+	}
+}
+
+// next takes what goes out next: up to the first path and its new beginning,
+// or as much as has no path in it, whatever follows.
+func (s *rebaser) next() []byte {
+	m := s.match.FindSubmatchIndex(s.in)
+	if m == nil {
+		n := len(s.in)
+		if s.err == nil {
+			n = max(n-maxMatch, 1)
+		}
+		return s.take(n)
+	}
+	to := s.in[m[4]:m[5]]
+	if len(to) > maxMatch {
+		return s.take(m[5])
+	}
+	rebased := relative(s.path, string(to))
+	return append(s.take(m[5])[:m[4]:m[4]], rebased...)
+}
+
+func (s *rebaser) take(n int) []byte {
+	b := s.in[:n:n]
+	s.in = s.in[n:]
+	return b
+}
+
+// rebaseScript rewrites a script that is a text of a page.
+func rebaseScript(b []byte, path string) []byte {
+	out, err := io.ReadAll(&rebaser{r: bytes.NewReader(b), match: importPath, path: path})
+	if err != nil {
+		return b // never: nothing fails
+	}
+	return out
 }
 
 // pathAttributes are the attributes of HTML that hold one address.

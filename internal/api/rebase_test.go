@@ -1,10 +1,13 @@
 package api
 
 import (
+	"bytes"
 	"io"
 	"net/http"
+	"runtime"
 	"strings"
 	"testing"
+	"testing/iotest"
 
 	"github.com/glovebox-dev/glovebox"
 )
@@ -75,5 +78,67 @@ func TestSandboxedPreview(t *testing.T) {
 	}
 	if pl := decode[glovebox.Place](t, e.do("POST", "/jobs/"+id+"/places", `{"port":3000}`).body); pl.Own || !strings.HasPrefix(pl.URL, "https://example.com/glove/preview/") {
 		t.Errorf("got %+v", pl)
+	}
+}
+
+// TestRebaseParts: a path is found wherever the parts of a script end.
+func TestRebaseParts(t *testing.T) {
+	t.Parallel()
+	for _, around := range []int{rebasePart - maxMatch, rebasePart, 2 * rebasePart} {
+		for i := around - 30; i < around+30; i++ {
+			pad := strings.Repeat("x", i-1) + "\n"
+			long := `url("/` + strings.Repeat("y", 3*maxMatch) + `")`
+			for in, want := range map[string]string{
+				pad + `import a from "/a.js"; import("/")` + pad: pad + `import a from "../../a.js"; import("../../")` + pad,
+				pad + `import "//cdn/x"; "/a"`:                   pad + `import "//cdn/x"; "/a"`,
+			} {
+				got, err := io.ReadAll(&rebaser{r: strings.NewReader(in), match: importPath, path: "/b/c/d.js"})
+				if err != nil || string(got) != want {
+					t.Fatalf("import at %d: %v", i, err)
+				}
+			}
+			got, err := io.ReadAll(&rebaser{r: iotest.HalfReader(strings.NewReader(pad + long + `url(/z)`)), match: cssPath, path: "/b/c.css"})
+			if err != nil || len(got) < len(pad+long) || !strings.HasSuffix(string(got), `yy")url(../z)`) {
+				t.Fatalf("style at %d: %v", i, err)
+			}
+		}
+	}
+	_, err := io.ReadAll(&rebaser{r: io.MultiReader(strings.NewReader("x"), iotest.ErrReader(io.ErrUnexpectedEOF)), match: cssPath, path: "/"})
+	if err != io.ErrUnexpectedEOF {
+		t.Errorf("a broken script: %v", err)
+	}
+}
+
+// TestRebaseIsNoBomb: pages choose how deep they are and how many paths they
+// have. The product of both is not made in our memory.
+func TestRebaseIsNoBomb(t *testing.T) {
+	t.Parallel()
+	deep := strings.Repeat("/d", maxDepth)
+	for typ, piece := range map[string]string{"text/javascript": `from"/"`, "text/css": `url(/a`, "text/html": `<a href=/ src=/ action=/>`} {
+		body := bytes.Repeat([]byte(piece), 4<<20/len(piece))
+		for _, path := range []string{deep, strings.Repeat("/d", 5_000)} {
+			res := &http.Response{StatusCode: 200, Header: http.Header{"Content-Type": {typ}}, Body: io.NopCloser(bytes.NewReader(body))}
+			rebase(res, path)
+			n, most := int64(0), uint64(0)
+			buf := make([]byte, 1<<20)
+			for {
+				m, err := io.ReadFull(res.Body, buf)
+				n += int64(m)
+				if err != nil {
+					break
+				}
+				if n>>20%16 == 0 {
+					var st runtime.MemStats
+					runtime.ReadMemStats(&st)
+					most = max(most, st.HeapAlloc)
+				}
+			}
+			if n < int64(len(body)) || n > int64(len(body))*(3*maxDepth+20) || path != deep && n != int64(len(body)) {
+				t.Errorf("%s at depth %d: %d bytes of %d", typ, strings.Count(path, "/"), n, len(body))
+			}
+			if most > 512<<20 {
+				t.Errorf("%s: %d MiB of memory", typ, most>>20)
+			}
+		}
 	}
 }
