@@ -1,6 +1,7 @@
 package api
 
 import (
+	"errors"
 	"io"
 	"net/http"
 	"slices"
@@ -172,7 +173,7 @@ type upload struct{ pacedBody }
 // Read reads from the body.
 func (u *upload) Read(p []byte) (int, error) {
 	n, err := u.pacedBody.Read(p)
-	if err == io.EOF {
+	if errors.Is(err, io.EOF) {
 		setReadDeadline(u.rc, time.Time{})
 	}
 	return n, err

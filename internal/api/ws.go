@@ -114,7 +114,7 @@ func (s *socket) End(err error) {
 	s.once.Do(func() {
 		code, reason := closing(err)
 		if code == 0 {
-			s.c.CloseNow()
+			_ = s.c.CloseNow()
 		} else {
 			_ = s.c.Close(code, reason)
 		}

@@ -50,7 +50,6 @@ type watch struct {
 	loader    string            // of the document in it
 	statuses  map[string]int    // of documents, by loader
 	requests  map[string]string // under way: id -> URL
-	bad       map[string]bool   // documents whose failing is told already
 	loaded    bool
 	idleSince time.Time
 	events    int

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"encoding/binary"
 	"io"
+	"slices"
 )
 
 // checker passes what the display sends on to a viewer, message by message.
@@ -263,7 +264,7 @@ func (c *checker) tight(rc rect) error {
 	if err != nil {
 		return err
 	}
-	head := append(rc.head, ctl)
+	head := append(slices.Clip(rc.head), ctl)
 	switch {
 	case ctl>>4 == 8: // one colour
 		return c.pass(head, tightPixelBytes)

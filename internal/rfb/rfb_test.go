@@ -31,7 +31,7 @@ func (v *viewerConn) End(err error) {
 	v.mu.Lock()
 	v.end = err
 	v.mu.Unlock()
-	v.Conn.Close()
+	v.Close()
 }
 
 // world is a relay between a display and a viewer that the test plays.

@@ -178,7 +178,7 @@ func (d *desk) screenshot(ctx context.Context) (Result, error) {
 		return d.picture(ctx, d.before, fmt.Sprintf("The screen, %dx%d.", d.before.W, d.before.H), guest.ShotRequest{MaxW: guiMaxW, MaxH: guiMaxH})
 	}
 	q := guest.ShotRequest{MaxW: guiMaxW, MaxH: guiMaxH}
-	what := ""
+	var what string
 	if d.in.Window != "" {
 		windows, err := d.env.Guest.Windows(ctx)
 		if err != nil {

@@ -59,13 +59,15 @@ func start(path string) (addr string, stop func(), err error) {
 	if err != nil {
 		return "", nil, err
 	}
-	cmd := exec.Command(path, "--headless=new", "--no-sandbox", "--disable-gpu", "--no-first-run", "--no-proxy-server", "--disable-background-networking",
+	ctx, kill := context.WithCancel(context.Background()) // until stop
+	cmd := exec.CommandContext(ctx, path, "--headless=new", "--no-sandbox", "--disable-gpu", "--no-first-run", "--no-proxy-server", "--disable-background-networking",
 		"--disable-component-update", "--remote-debugging-port=0", "--user-data-dir="+dir, "--window-size=1280,800", "about:blank")
 	stderr, err := cmd.StderrPipe()
 	if err == nil {
 		err = cmd.Start()
 	}
 	if err != nil {
+		kill()
 		os.RemoveAll(dir)
 		return "", nil, err
 	}
@@ -82,7 +84,7 @@ func start(path string) (addr string, stop func(), err error) {
 		}
 	})
 	stop = func() {
-		_ = cmd.Process.Kill()
+		kill()
 		wg.Wait()
 		_ = cmd.Wait()
 		os.RemoveAll(dir)

@@ -14,6 +14,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -84,7 +85,7 @@ func (s *Server) bind(m *guestpb.Settings) error {
 	if err := s.bindSecret(m.Secret); err != nil {
 		return err
 	}
-	if entropy := append(m.Seed[:len(m.Seed):len(m.Seed)], m.Secret...); len(entropy) > 0 {
+	if entropy := slices.Concat(m.Seed, m.Secret); len(entropy) > 0 {
 		s.cells.Renew(entropy)
 	}
 	if !s.o.Init {

@@ -407,7 +407,7 @@ func TestKernelRenewed(t *testing.T) {
 	if len(before) != 1 || len(after) != 1 || before[0] == after[0] {
 		t.Errorf("keys before %v, after %v", before, after)
 	}
-	s = run(t, c, guest.Cell{Code: "random.seed(1)"})
+	run(t, c, guest.Cell{Code: "random.seed(1)"})
 	if err := c.Bind(t.Context(), guest.Settings{Seed: bytes.Repeat([]byte{9}, 32), Secret: bytes.Repeat([]byte{8}, 32)}); err != nil {
 		t.Fatal(err)
 	}

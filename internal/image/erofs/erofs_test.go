@@ -82,6 +82,7 @@ func TestWhatIsWrittenCanBeRead(t *testing.T) {
 
 // checkWithTools asks the file system's own checker.
 func checkWithTools(t *testing.T, b []byte) {
+	t.Helper()
 	if _, err := exec.LookPath("fsck.erofs"); err != nil {
 		t.Log("fsck.erofs is not installed: apt-get install erofs-utils")
 		return

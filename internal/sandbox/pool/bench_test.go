@@ -133,6 +133,7 @@ func BenchmarkIdleMemory(b *testing.B) {
 
 // settle waits until sentries have given back what they needed to start.
 func settle(t tb) {
+	t.Helper()
 	select {
 	case <-t.Context().Done():
 	case <-time.After(6 * time.Second):

@@ -46,7 +46,7 @@ type tb = testing.TB
 
 // logOf writes to a test's log when GLOVEBOX_TEST_LOG is set.
 func logOf() *slog.Logger {
-	var w io.Writer = io.Discard
+	w := io.Discard
 	if os.Getenv("GLOVEBOX_TEST_LOG") != "" {
 		w = os.Stderr
 	}
@@ -249,6 +249,7 @@ func TestPoolOnGVisor(t *testing.T) {
 
 // awaitChange waits a moment for what happens in the background.
 func awaitChange(t tb) {
+	t.Helper()
 	select {
 	case <-t.Context().Done():
 		t.Fatal("given up")

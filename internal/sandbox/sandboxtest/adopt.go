@@ -81,12 +81,13 @@ func testAdoptLimits(e *env) {
 	after.MemoryBytes, after.CPUMillis = 256<<20, 1000
 	from, to := e.create(sandbox.Spec{Limits: before}), e.id()
 	err := a.Adopt(e.ctx, from, sandbox.Spec{ID: to, Limits: after})
-	if glovebox.CodeOf(err) == glovebox.CodeConflict {
+	switch {
+	case glovebox.CodeOf(err) == glovebox.CodeConflict:
 		e.Logf("limits of memory and processor time can't be changed here: %v", err)
 		e.wantEcho(e.dial(from))
-	} else if err != nil {
+	case err != nil:
 		e.Fatal(err)
-	} else {
+	default:
 		r, err := ask(e.dial(to), question{Op: "allocate", Bytes: 1 << 30})
 		if err == nil && r.Error == "" {
 			e.Errorf("%d bytes could be used", r.N)

@@ -87,7 +87,7 @@ func TestParseChord(t *testing.T) {
 		"a": {'a'}, "A": {'A'}, "ctrl+A": {0xffe3, 'a'}, "ctrl++": {0xffe3, '+'}, "+": {'+'}, "Return": {symReturn}, "enter": {symReturn},
 		"ENTER": {symReturn}, "ctrl+shift+Tab": {0xffe3, symShift, symTab}, "Page_Down": {0xff56}, "F12": {0xffc9}, "KP_0": {0xffb0},
 		"super": {0xffeb}, "cmd+c": {0xffeb, 'c'}, "é": {0xe9}, "你": {0x1004f60}, "U20AC": {0x10020ac}, "alt+F4": {0xffe9, 0xffc1}, "ctrl+minus": {0xffe3, '-'},
-		"space": {' '}, " ctrl + s ": {0xffe3, 's'},
+		"space": {' '}, "\tctrl + s\n": {0xffe3, 's'},
 	} {
 		got, err := parseChord(text)
 		if err != nil || len(got) != len(want) {

@@ -62,7 +62,7 @@ func newConnection(dir, name string, spec Spec, key []byte) (connection, error) 
 	c.Transport, c.IP = "tcp", "127.0.0.1"
 	ports := []*int{&c.ShellPort, &c.IOPubPort, &c.StdinPort, &c.ControlPort, &c.HBPort}
 	for _, p := range ports {
-		l, err := net.Listen("tcp", c.IP+":0")
+		l, err := net.ListenTCP("tcp", &net.TCPAddr{IP: net.ParseIP(c.IP)})
 		if err != nil {
 			return c, fmt.Errorf("find a free port: %w", err)
 		}
