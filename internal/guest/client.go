@@ -69,7 +69,7 @@ func NewClient(ctx context.Context, conn net.Conn, o Options) (*Client, error) {
 	c := &Client{o: o, mux: mux, slots: make(chan struct{}, maxEgress), pipes: map[string]*pipeline{}}
 	c.calls = &transport{c: c}
 	web, opts := &http.Client{Transport: c.calls, CheckRedirect: noRedirect},
-		connect.WithClientOptions(connect.WithReadMaxBytes(maxReply), connect.WithAcceptCompression("gzip", nil, nil))
+		connect.WithClientOptions(connect.WithCodec(codec{}), connect.WithReadMaxBytes(maxReply), connect.WithAcceptCompression("gzip", nil, nil))
 	c.rpc = guestpb.NewGuestClient(web, "http://guest", opts)
 	c.services = guestpb.NewServicesClient(web, "http://guest", opts)
 	c.display = guestpb.NewDisplayClient(web, "http://guest", opts)

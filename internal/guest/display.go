@@ -16,6 +16,7 @@ import (
 // Bounds of what a guest says of its screen.
 const (
 	maxShotSide  = 1 << 14
+	maxShotSize  = 1 << 25 // pixels: what looks at a picture takes 4 bytes for each
 	maxWindows   = 200
 	maxChangeFor = 10 * time.Minute
 	changeGrace  = 10 * time.Second // for the answer after a wait
@@ -41,20 +42,22 @@ func (c *Client) Screenshot(ctx context.Context, q ShotRequest) (Shot, error) {
 		}
 		return s, nil
 	}
-	return s, checkShot(&s, q.JPEG > 0)
+	return s, checkShot(&s, q)
 }
 
 // checkShot looks at a picture's own header: others will decode it, and what
 // it claims of itself is the guest's to choose.
-func checkShot(s *Shot, jpeg bool) error {
+func checkShot(s *Shot, q ShotRequest) error {
 	conf, format, err := image.DecodeConfig(bytes.NewReader(s.Data))
 	switch {
 	case err != nil:
 		return badShot("it can't be read")
-	case jpeg != (format == "jpeg"):
+	case format != "jpeg" && format != "png", (q.JPEG > 0) != (format == "jpeg"):
 		return badShot("it is a " + format)
-	case conf.Width > maxShotSide || conf.Height > maxShotSide || conf.Width < 1 || conf.Height < 1:
+	case conf.Width > maxShotSide || conf.Height > maxShotSide || conf.Width < 1 || conf.Height < 1 || conf.Width*conf.Height > maxShotSize:
 		return badShot("its size is out of range")
+	case q.MaxW > 0 && conf.Width > q.MaxW || q.MaxH > 0 && conf.Height > q.MaxH:
+		return badShot("it is larger than was asked for")
 	}
 	s.W, s.H = conf.Width, conf.Height
 	if s.Area.W < 1 || s.Area.H < 1 || s.Area.W > maxShotSide || s.Area.H > maxShotSide {

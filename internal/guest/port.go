@@ -30,14 +30,18 @@ func (c *Client) join(ctx context.Context, op string, h wire.Header) (net.Conn, 
 	return wire.NewConn(f.st, f.r.Rest()), nil
 }
 
-// Listeners returns the TCP ports that are listened on, without the guest's own.
+// maxListeners is how many listeners of a machine are looked at.
+const maxListeners = 1000
+
+// Listeners returns the TCP ports that are listened on, without the guest's
+// own; at most 1000.
 func (c *Client) Listeners(ctx context.Context) ([]Listener, error) {
 	m, err := call(ctx, c, "list ports", c.rpc.Listeners, &guestpb.Empty{})
 	if err != nil {
 		return nil, err
 	}
 	var list []Listener
-	for _, l := range m.Listeners {
+	for _, l := range m.Listeners[:min(len(m.Listeners), maxListeners)] {
 		if l.Port == 0 || l.Port > 65535 {
 			continue
 		}

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"strings"
 	"syscall"
+	"unicode"
 	"unicode/utf8"
 
 	"connectrpc.com/connect"
@@ -118,16 +119,20 @@ func FromConnect(ctx context.Context, op string, err error) error {
 	return &glovebox.Error{Code: code, Op: op, Msg: CleanText(ce.Message(), maxMessage)}
 }
 
-// CleanText returns at most n bytes of s as valid UTF-8 without control
-// characters other than newline and tab.
+// CleanText returns about n bytes of s at most, as valid UTF-8 without control
+// characters other than newline and tab: neither those of ASCII and Latin-1 nor
+// those that turn the direction of text around, so that it reads as it is.
 func CleanText(s string, n int) string {
 	if len(s) > n {
 		s = s[:n] + "..."
 	}
 	return strings.Map(func(r rune) rune {
-		if r == '\n' || r == '\t' || r >= ' ' && r != 0x7f && r != utf8.RuneError {
+		switch {
+		case r == '\n', r == '\t':
 			return r
+		case unicode.IsControl(r), unicode.Is(unicode.Bidi_Control, r), r == 0x2028, r == 0x2029, r == utf8.RuneError:
+			return '?'
 		}
-		return '?'
+		return r
 	}, strings.ToValidUTF8(s, "?"))
 }
