@@ -15,6 +15,7 @@ import (
 const (
 	maxCellImages = 4
 	maxTraceLines = 24 // of a traceback: its last frames
+	maxPiece      = 64 << 10
 )
 
 // cellOutput gathers what a cell puts out and shows it live.
@@ -31,7 +32,8 @@ func (o *cellOutput) take(p guest.CellOutput) {
 		o.pieces = nil
 		return
 	}
-	if last := len(o.pieces) - 1; last >= 0 && p.Text != "" && o.pieces[last].Kind == p.Kind {
+	// Not without end: each time, all of it is copied.
+	if last := len(o.pieces) - 1; last >= 0 && p.Text != "" && o.pieces[last].Kind == p.Kind && len(o.pieces[last].Text) < maxPiece {
 		o.pieces[last].Text += p.Text
 	} else {
 		o.pieces = append(o.pieces, p)
