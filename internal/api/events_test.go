@@ -273,8 +273,8 @@ func TestManyReaders(t *testing.T) {
 	t.Parallel()
 	const events = 500
 	readers := 1000
-	if testing.Short() {
-		readers = 100
+	if testing.Short() || raceEnabled {
+		readers = 100 // enough to race
 	}
 	e := newEnv(t)
 	id := e.submit("t")
