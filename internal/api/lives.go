@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"errors"
+	"maps"
 	"net/http"
 	"sync"
 	"time"
@@ -12,13 +13,14 @@ import (
 
 // Bounds of what is open at once, for each job.
 const (
-	maxScreens   = 32  // watched at once
-	maxShells    = 8   // terminals that run
-	maxAttached  = 32  // connections to terminals
-	maxPreviews  = 256 // requests to ports and the notebook that are being answered
-	maxDoors     = 10_000
+	maxScreens   = 32             // watched at once
+	maxShells    = 8              // terminals that run
+	maxAttached  = 32             // connections to terminals
+	maxPreviews  = 256            // requests to ports and the notebook that are being answered
+	maxDoors     = 500            // of one job that were used within a minute: one job's visitors keep nobody else's out
 	maxLive      = 12 * time.Hour // of a connection; the page opens another
 	dialMachine  = 10 * time.Second
+	dialNotebook = 40 * time.Second // JupyterLab is started by the first who opens it
 	socketPing   = 25 * time.Second // less than proxies wait
 	socketWrite  = 30 * time.Second
 	unattended   = 15 * time.Minute // that a terminal runs without anyone at it
@@ -31,13 +33,14 @@ type lives struct {
 
 	mu    sync.Mutex
 	open  map[string]int         // by kind and job
-	doors map[string]int64       // nonces of doors that were used, until when they matter
+	doors map[string]usedDoors   // by job
+	swept int64                  // when doors that matter no more were last removed, in Unix seconds
 	seats map[string]*time.Timer // terminals that nobody is at
 }
 
 func (l *lives) init(a *API) {
 	l.now = a.o.Now
-	l.open, l.doors, l.seats = map[string]int{}, map[string]int64{}, map[string]*time.Timer{}
+	l.open, l.doors, l.seats = map[string]int{}, map[string]usedDoors{}, map[string]*time.Timer{}
 }
 
 // enter counts one more of a kind, at most most of a job.
@@ -58,25 +61,39 @@ func (l *lives) enter(kind, job string, most int) (leave func(), err error) {
 	}, nil
 }
 
-// useDoor reports whether a door was not used before.
-func (l *lives) useDoor(nonce string, expires int64) bool {
+// count returns how many of a kind are open.
+func (l *lives) count(kind, job string) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.open[kind+" "+job]
+}
+
+// usedDoors are nonces of doors that were used, until when they matter.
+type usedDoors map[string]int64
+
+// useDoor reports whether a door of a job was not used before.
+func (l *lives) useDoor(job, nonce string, expires int64) bool {
 	now := l.now().Unix()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if _, used := l.doors[nonce]; used {
-		return false
-	}
-	if len(l.doors) >= maxDoors {
-		for n, e := range l.doors {
-			if e <= now {
-				delete(l.doors, n)
+	if now-l.swept >= int64(doorTTL.Seconds()) {
+		l.swept = now
+		for j, used := range l.doors {
+			maps.DeleteFunc(used, func(_ string, e int64) bool { return e <= now })
+			if len(used) == 0 {
+				delete(l.doors, j)
 			}
 		}
-		if len(l.doors) >= maxDoors {
-			return false
-		}
 	}
-	l.doors[nonce] = expires
+	used := l.doors[job]
+	if _, again := used[nonce]; again || len(used) >= maxDoors {
+		return false
+	}
+	if used == nil {
+		used = usedDoors{}
+		l.doors[job] = used
+	}
+	used[nonce] = expires
 	return true
 }
 

@@ -64,11 +64,13 @@ func (a *API) proxy(w *response, r *http.Request, j *glovebox.Job, m Machine, t 
 		DisableKeepAlives: true, DisableCompression: true, // no connection outlives its request, no body is touched
 		MaxResponseHeaderBytes: maxPageHeader, ResponseHeaderTimeout: pageHeaderTime, ExpectContinueTimeout: time.Second,
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			ctx, cancel := context.WithTimeout(ctx, dialMachine)
-			defer cancel()
 			if t.notebook {
+				ctx, cancel := context.WithTimeout(ctx, dialNotebook)
+				defer cancel()
 				return m.DialService(ctx, guest.ServiceJupyter)
 			}
+			ctx, cancel := context.WithTimeout(ctx, dialMachine)
+			defer cancel()
 			return m.DialPort(ctx, t.port)
 		},
 	}
@@ -162,7 +164,11 @@ var strippedAnswer = []string{
 	"X-Frame-Options", "Report-To", "Reporting-Endpoints", "Nel", "Alt-Svc", "Service-Worker-Allowed", "Refresh", "Accept-Ch", "Critical-Ch", "Speculation-Rules", "Set-Login",
 	"Permissions-Policy", "Feature-Policy", "Document-Policy", "Origin-Trial", "Supports-Loading-Mode", "No-Vary-Search", "Activate-Storage-Access", "Sec-Session-Registration",
 	"Cross-Origin-Resource-Policy", "Referrer-Policy", "Trailer", "X-Accel-Redirect", "X-Accel-Buffering", "X-Accel-Expires", "X-Accel-Limit-Rate", "X-Accel-Charset", "X-Sendfile", "X-Lighttpd-Send-File", "X-Robots-Tag", "Proxy-Authenticate",
+	"Use-As-Dictionary", "Observe-Browsing-Topics", "Shared-Storage-Write", "X-Dns-Prefetch-Control",
 }
+
+// strippedAnswerPrefixes are the beginnings of more of them.
+var strippedAnswerPrefixes = []string{"Access-Control-", "Attribution-Reporting-", "Ad-Auction-", "Sec-"}
 
 // contain makes of an answer what a browser may see.
 func (t target) contain(res *http.Response) error {
@@ -179,7 +185,7 @@ func (t target) contain(res *http.Response) error {
 		return nil
 	}
 	for k := range h {
-		if slices.Contains(strippedAnswer, k) || strings.HasPrefix(k, "Access-Control-") {
+		if slices.Contains(strippedAnswer, k) || slices.ContainsFunc(strippedAnswerPrefixes, func(p string) bool { return strings.HasPrefix(k, p) }) {
 			delete(h, k)
 		}
 	}
