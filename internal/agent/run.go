@@ -70,7 +70,7 @@ func newRun(ctx context.Context, o Options) (*run, error) {
 			return nil, glovebox.Errorf(glovebox.CodeInternal, "two tools are named %q", t.Name)
 		}
 		r.tools[t.Name] = t
-		specs = append(specs, llm.ToolSpec{Name: t.Name, Description: t.Description, Schema: t.Schema})
+		specs = append(specs, llm.ToolSpec{Name: t.Name, Description: t.Description, Schema: t.Schema, Computer: t.Computer})
 	}
 	r.memory = memory.New(memory.Options{Standing: o.Standing, Tools: specs})
 	if err := r.sync(ctx); err != nil {

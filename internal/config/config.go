@@ -44,7 +44,7 @@ type Config struct {
 	Egress        Egress          `json:"egress"`
 	Packages      Packages        `json:"packages"`
 	Limits        glovebox.Limits `json:"limits" doc:"Limits of jobs that name none."`
-	Models        []Model         `json:"models" doc:"What is assumed of models, where the built-in table is wrong or lacks one; the last entry that fits counts, field by field. A list of: model (provider:name; a * at its end stands for any rest), window and max_output (tokens), images and reasoning (true or false), input_price, output_price, cache_read_price and cache_write_price (US dollars for a million tokens). In the environment: as YAML."`
+	Models        []Model         `json:"models" doc:"What is assumed of models, where the built-in table is wrong or lacks one; the last entry that fits counts, field by field. A list of: model (provider:name; a * at its end stands for any rest), window and max_output (tokens), images and reasoning (true or false), computer (type of the provider's own computer tool, e.g. computer_toolset_20260801; empty for none), input_price, output_price, cache_read_price and cache_write_price (US dollars for a million tokens). In the environment: as YAML."`
 }
 
 // Model replaces what is assumed of models. Fields that are nil leave it as it
@@ -55,6 +55,7 @@ type Model struct {
 	MaxOutput       *int64   `json:"max_output"`
 	Images          *bool    `json:"images"`
 	Reasoning       *bool    `json:"reasoning"`
+	Computer        *string  `json:"computer"`
 	InputPrice      *float64 `json:"input_price"`
 	OutputPrice     *float64 `json:"output_price"`
 	CacheReadPrice  *float64 `json:"cache_read_price"`

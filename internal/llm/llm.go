@@ -43,6 +43,31 @@ type ToolSpec struct {
 	Name        string          `json:"name"`
 	Description string          `json:"description"`
 	Schema      json.RawMessage `json:"schema"` // JSON Schema of the input, an object
+
+	// Computer is set for the tool that works a screen. Where the model has a
+	// computer tool of its provider's, that is declared too, its calls come as
+	// calls of this tool, and this tool is declared as Computer says.
+	Computer *Computer `json:"computer,omitempty"`
+}
+
+// Computer says what a tool that works a screen is beside a provider's own
+// computer tool. The screen's pixels are those of the screenshots that the
+// tool returns.
+type Computer struct {
+	Width       int             `json:"width"`       // of a screenshot, at most
+	Height      int             `json:"height"`      // of a screenshot, at most
+	Description string          `json:"description"` // of what is left to the tool
+	Schema      json.RawMessage `json:"schema"`      // of the input of what is left
+}
+
+// ComputerTool returns the tool of r that works a screen, nil if there is none.
+func (r *Request) ComputerTool() *ToolSpec {
+	for i := range r.Tools {
+		if r.Tools[i].Computer != nil {
+			return &r.Tools[i]
+		}
+	}
+	return nil
 }
 
 // Response is a whole answer.
@@ -72,6 +97,10 @@ type Info struct {
 	MaxOutput int64 // tokens
 	Images    bool  // accepts images
 	Reasoning bool  // reasons, and shows it when asked to
+
+	// Computer is the type of the provider's own computer tool that the model
+	// was trained with, one of [ComputerTools]; empty if there is none.
+	Computer string
 
 	// Prices, in millionths of a US dollar for a million tokens (so 3_000_000
 	// is $3 per million tokens). Priced is false if they are unknown.

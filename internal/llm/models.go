@@ -3,6 +3,7 @@ package llm
 import (
 	"math"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/glovebox-dev/glovebox"
@@ -19,22 +20,22 @@ const PricesAsOf = "2026-11-20"
 var models = []Info{
 	// Anthropic. Cache writes are those that live for five minutes. From
 	// version 4.6 on the models decide themselves how long to think.
-	claude("claude-fable-5-1", 1_000_000, 128_000, 10, 0.25, 12.5, 50),
-	claude("claude-mythos-5-1", 1_000_000, 128_000, 10, 0.25, 12.5, 50),
-	claude("claude-fable-5", 1_000_000, 128_000, 10, 1, 12.5, 50),
-	claude("claude-mythos-5", 1_000_000, 128_000, 10, 1, 12.5, 50),
-	claude("claude-opus-5-5", 1_000_000, 128_000, 4, 0.2, 5, 20),
-	claude("claude-opus-5", 1_000_000, 128_000, 5, 0.5, 6.25, 25),
-	claude("claude-sonnet-5-5", 1_000_000, 128_000, 2, 0.2, 2.5, 10),
-	claude("claude-sonnet-5", 1_000_000, 128_000, 2, 0.2, 2.5, 10),
-	long(claude("claude-haiku-5-5", 1_000_000, 128_000, 0.1, 0.01, 0.125, 0.5), 100_000, 500, 500),
-	claude("claude-opus-4-8", 1_000_000, 128_000, 5, 0.5, 6.25, 25),
-	claude("claude-opus-4-7", 1_000_000, 128_000, 5, 0.5, 6.25, 25),
-	claude("claude-opus-4-6", 1_000_000, 128_000, 5, 0.5, 6.25, 25),
-	claude("claude-sonnet-4-6", 1_000_000, 64_000, 3, 0.3, 3.75, 15),
-	plain(claude("claude-opus-4-5", 200_000, 64_000, 5, 0.5, 6.25, 25)),
-	plain(claude("claude-sonnet-4-5", 200_000, 64_000, 3, 0.3, 3.75, 15)),
-	plain(claude("claude-haiku-4-5", 200_000, 64_000, 1, 0.1, 1.25, 5)),
+	works(AnthropicToolset, claude("claude-fable-5-1", 1_000_000, 128_000, 10, 0.25, 12.5, 50)),
+	works(AnthropicToolset, claude("claude-mythos-5-1", 1_000_000, 128_000, 10, 0.25, 12.5, 50)),
+	works(AnthropicToolset, claude("claude-fable-5", 1_000_000, 128_000, 10, 1, 12.5, 50)),
+	works(AnthropicToolset, claude("claude-mythos-5", 1_000_000, 128_000, 10, 1, 12.5, 50)),
+	works(AnthropicToolset, claude("claude-opus-5-5", 1_000_000, 128_000, 4, 0.2, 5, 20)),
+	works(AnthropicToolset, claude("claude-opus-5", 1_000_000, 128_000, 5, 0.5, 6.25, 25)),
+	works(AnthropicToolset, claude("claude-sonnet-5-5", 1_000_000, 128_000, 2, 0.2, 2.5, 10)),
+	works(AnthropicToolset, claude("claude-sonnet-5", 1_000_000, 128_000, 2, 0.2, 2.5, 10)),
+	works(AnthropicToolset, long(claude("claude-haiku-5-5", 1_000_000, 128_000, 0.1, 0.01, 0.125, 0.5), 100_000, 500, 500)),
+	works(AnthropicToolset, claude("claude-opus-4-8", 1_000_000, 128_000, 5, 0.5, 6.25, 25)),
+	works(AnthropicComputer2, claude("claude-opus-4-7", 1_000_000, 128_000, 5, 0.5, 6.25, 25)),
+	works(AnthropicComputer2, claude("claude-opus-4-6", 1_000_000, 128_000, 5, 0.5, 6.25, 25)),
+	works(AnthropicComputer2, claude("claude-sonnet-4-6", 1_000_000, 64_000, 3, 0.3, 3.75, 15)),
+	works(AnthropicComputer2, plain(claude("claude-opus-4-5", 200_000, 64_000, 5, 0.5, 6.25, 25))),
+	works(AnthropicComputer1, plain(claude("claude-sonnet-4-5", 200_000, 64_000, 3, 0.3, 3.75, 15))),
+	works(AnthropicComputer1, plain(claude("claude-haiku-4-5", 200_000, 64_000, 1, 0.1, 1.25, 5))),
 
 	// OpenAI. Up to 5.5 writing to the cache costs nothing beyond the input.
 	long(gpt("gpt-6-astra", 1_050_000, 128_000, 10, 1, 12.5, 50), 272_000, 200, 150),
@@ -45,9 +46,9 @@ var models = []Info{
 	long(gpt("gpt-5.6-sol", 1_050_000, 128_000, 5, 0.5, 6.25, 30), 272_000, 200, 150),
 	long(gpt("gpt-5.6-terra", 1_050_000, 128_000, 2, 0.2, 2.5, 12), 272_000, 200, 150),
 	long(gpt("gpt-5.6-luna", 1_050_000, 128_000, 0.2, 0.02, 0.25, 1.2), 272_000, 200, 150),
-	long(gpt("gpt-5.5", 1_050_000, 128_000, 5, 0.5, 5, 30), 272_000, 200, 150),
-	long(gpt("gpt-5.4", 1_050_000, 128_000, 2.5, 0.25, 2.5, 15), 272_000, 200, 150),
-	gpt("gpt-5.4-mini", 400_000, 128_000, 0.75, 0.075, 0.75, 4.5),
+	works(OpenAIComputer, long(gpt("gpt-5.5", 1_050_000, 128_000, 5, 0.5, 5, 30), 272_000, 200, 150)),
+	works(OpenAIComputer, long(gpt("gpt-5.4", 1_050_000, 128_000, 2.5, 0.25, 2.5, 15), 272_000, 200, 150)),
+	works(OpenAIComputer, gpt("gpt-5.4-mini", 400_000, 128_000, 0.75, 0.075, 0.75, 4.5)),
 	gpt("gpt-5.4-nano", 400_000, 128_000, 0.2, 0.02, 0.2, 1.25),
 	gpt("gpt-5.3-codex", 400_000, 128_000, 1.75, 0.175, 1.75, 14),
 	gpt("gpt-5.2", 400_000, 128_000, 1.75, 0.175, 1.75, 14),
@@ -81,6 +82,22 @@ var models = []Info{
 	gemini("gemini-2.5-flash-lite", 0.1, 0.01, 0.4),
 }
 
+// The providers' own computer tools, by the type with which they are declared.
+// In the table are those that the provider names as a model's; some models
+// refuse the others.
+const (
+	AnthropicToolset   = "computer_toolset_20260801"
+	AnthropicComputer2 = "computer_20251124" // beta
+	AnthropicComputer1 = "computer_20250124" // beta
+	OpenAIComputer     = "computer"
+)
+
+// ComputerTools are the computer tools of each provider.
+var ComputerTools = map[string][]string{
+	"anthropic": {AnthropicToolset, AnthropicComputer2, AnthropicComputer1},
+	"openai":    {OpenAIComputer},
+}
+
 // unknown is what is assumed of a model that is not in the table: little.
 var unknown = map[string]Info{
 	"anthropic": {Window: 200_000, MaxOutput: 32_000, Images: true},
@@ -103,6 +120,9 @@ type Override struct {
 	Images    *bool  `json:"images,omitempty"`
 	Reasoning *bool  `json:"reasoning,omitempty"`
 
+	// Computer is one of [ComputerTools] of the provider, or empty for none.
+	Computer *string `json:"computer,omitempty"`
+
 	// Naming any price makes the model a priced one; those that are not named
 	// and not known are those of the input.
 	InputPrice      *float64 `json:"input_price,omitempty"`
@@ -121,6 +141,13 @@ func (o Override) Validate() error {
 		if v != nil && (*v < 1 || *v > 1<<40) {
 			return glovebox.Invalid("models."+field, "give a number of tokens", "%d is out of range", *v)
 		}
+	}
+	if c := o.Computer; c != nil && *c != "" && !slices.Contains(ComputerTools[provider], *c) {
+		known := strings.Join(ComputerTools[provider], ", ")
+		if known == "" {
+			known = "no tool of this provider"
+		}
+		return glovebox.Invalid("models.computer", `known: `+known+`; "" for none`, "%.60q is no computer tool of %s", *c, provider)
 	}
 	for field, v := range map[string]*float64{"input_price": o.InputPrice, "output_price": o.OutputPrice,
 		"cache_read_price": o.CacheReadPrice, "cache_write_price": o.CacheWritePrice} {
@@ -164,6 +191,7 @@ func (o Override) apply(i Info) Info {
 	set(&i.MaxOutput, o.MaxOutput)
 	set(&i.Images, o.Images)
 	set(&i.Reasoning, o.Reasoning)
+	set(&i.Computer, o.Computer)
 	price := func(dst *int64, v *float64) {
 		if v != nil {
 			*dst = micros(*v)
@@ -207,6 +235,12 @@ func gpt(name string, window, maxOutput int64, input, cacheRead, cacheWrite, out
 
 func gemini(name string, input, cacheRead, output float64) Info {
 	return priced("gemini", name, 1_048_576, 65_536, input, cacheRead, input, output)
+}
+
+// works returns i as a model that was trained with a computer tool.
+func works(computer string, i Info) Info {
+	i.Computer = computer
+	return i
 }
 
 // plain returns i as a model that does not show reasoning when asked to.

@@ -24,8 +24,8 @@ const (
 )
 
 // GUIInput is the input of the tool gui. Its names are those of Anthropic's
-// computer tool, so that calls of that are calls of this; OpenAI's are
-// translated by [OpenAIComputer].
+// computer tool, so that calls of that are calls of this; package
+// internal/llm/computer translates them, and OpenAI's.
 type GUIInput struct {
 	Action string `json:"action" jsonschema:"enum=screenshot,enum=left_click,enum=right_click,enum=middle_click,enum=double_click,enum=triple_click,enum=left_click_drag,enum=left_mouse_down,enum=left_mouse_up,enum=mouse_move,enum=cursor_position,enum=type,enum=key,enum=hold_key,enum=scroll,enum=wait,enum=wait_for_change,enum=zoom,enum=read,enum=windows,enum=focus,enum=open" jsonschema_description:"What to do."`
 
@@ -41,7 +41,11 @@ type GUIInput struct {
 }
 
 // GUI returns the tool that sees and works the screen.
-func GUI() Tool { return yields(New("gui", guiPrompt, gui)) }
+func GUI() Tool {
+	t := yields(New("gui", guiPrompt, gui))
+	t.Computer = besideComputer()
+	return t
+}
 
 // desk is one call of the tool at work.
 type desk struct {
@@ -164,7 +168,8 @@ func (d *desk) recover(ctx context.Context, cause error) (Result, error) {
 	ctx, cancel := context.WithTimeout(ctx, displayWait)
 	defer cancel()
 	what := "The display was not running"
-	if _, err := d.env.Guest.Screenshot(ctx, guest.ShotRequest{Area: guest.Rect{W: 1, H: 1}}); err == nil {
+	_, dead := d.env.Guest.Screenshot(ctx, guest.ShotRequest{Area: guest.Rect{W: 1, H: 1}})
+	if dead == nil {
 		if services[i].Restarts == 0 {
 			return ErrorResult("The screen did not answer, and does again: " + plain(cause) + ". Take a screenshot."), nil
 		}
@@ -173,7 +178,7 @@ func (d *desk) recover(ctx context.Context, cause error) (Result, error) {
 		what = "The display was locked up: " + plain(cause)
 		err = d.env.Guest.RestartService(ctx, guest.ServiceDisplay)
 	}
-	if err == nil || err != nil && !services[i].Running {
+	if err == nil {
 		err = d.env.Guest.StartServices(ctx)
 	}
 	if err != nil {

@@ -16,6 +16,7 @@ import (
 	"github.com/glovebox-dev/glovebox"
 	"github.com/glovebox-dev/glovebox/internal/browser"
 	"github.com/glovebox-dev/glovebox/internal/guest"
+	"github.com/glovebox-dev/glovebox/internal/llm"
 )
 
 // Tool is one thing that the model may call.
@@ -23,6 +24,10 @@ type Tool struct {
 	Name        string
 	Description string          // its prompt
 	Schema      json.RawMessage // JSON Schema of the input
+
+	// Computer is set for the tool that works the screen: how it is declared
+	// to models that have a computer tool of their provider's.
+	Computer *llm.Computer
 
 	ReadOnly bool // it never changes the workspace: no checkpoint is needed after it
 	Yields   bool // its Run heeds ErrYield; the context of other tools is never cancelled with it

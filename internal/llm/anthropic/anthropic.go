@@ -4,6 +4,9 @@ package anthropic
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"strings"
+	"sync/atomic"
 
 	sdk "github.com/anthropics/anthropic-sdk-go"
 	"github.com/anthropics/anthropic-sdk-go/option"
@@ -17,19 +20,47 @@ import (
 const Provider = "anthropic"
 
 // Model is a Claude model. It is safe for concurrent use.
-type Model struct{ cfg wire.Config }
+type Model struct {
+	cfg wire.Config
+
+	// plain is set when the provider has refused its own computer tool, which
+	// is not there on all platforms that serve the model: from then on the
+	// model gets ours alone.
+	plain atomic.Bool
+}
 
 var _ llm.Model = (*Model)(nil)
 
 // New returns the model that cfg describes. It opens no connection.
-func New(cfg wire.Config) *Model { return &Model{cfg} }
+func New(cfg wire.Config) *Model { return &Model{cfg: cfg} }
 
-// Encode returns r as it is sent. It is a pure function.
-func (m *Model) Encode(r *llm.Request) ([]byte, error) { return wire.Marshal(encode(m.cfg, r)) }
+// config returns what requests are made from now.
+func (m *Model) config() wire.Config {
+	cfg := m.cfg
+	if m.plain.Load() {
+		cfg.Info.Computer = ""
+	}
+	return cfg
+}
+
+// Encode returns r as it is sent. It is a pure function, until the provider
+// refuses its own computer tool.
+func (m *Model) Encode(r *llm.Request) ([]byte, error) { return wire.Marshal(encode(m.config(), r)) }
 
 // Stream sends r and returns the whole answer.
 func (m *Model) Stream(ctx context.Context, r *llm.Request, delta func(glovebox.ModelDelta)) (*llm.Response, error) {
-	body, err := m.Encode(r)
+	cfg := m.config()
+	resp, err := m.stream(ctx, cfg, r, delta)
+	kind := offered(cfg, r).kind
+	if e, ok := errors.AsType[*llm.Error](err); ok && e.Kind == llm.KindInvalid && kind != "" && strings.Contains(e.Msg, kind) {
+		m.plain.Store(true)
+		return m.stream(ctx, m.config(), r, delta)
+	}
+	return resp, err
+}
+
+func (m *Model) stream(ctx context.Context, cfg wire.Config, r *llm.Request, delta func(glovebox.ModelDelta)) (*llm.Response, error) {
+	body, err := wire.Marshal(encode(cfg, r))
 	if err != nil {
 		return nil, err
 	}
@@ -42,12 +73,16 @@ func (m *Model) Stream(ctx context.Context, r *llm.Request, delta func(glovebox.
 	if m.cfg.BaseURL != "" {
 		opts = append(opts, option.WithBaseURL(m.cfg.BaseURL))
 	}
+	o := offered(cfg, r)
+	if beta := betas[o.kind]; beta != "" {
+		opts = append(opts, option.WithHeader("anthropic-beta", beta))
+	}
 	messages := sdk.NewMessageService(append([]option.RequestOption{option.WithEnvironmentProduction()}, opts...)...)
 	stream := messages.NewStreaming(call.Context(), sdk.MessageNewParams{Model: m.cfg.Info.Name},
 		option.WithRequestBody("application/json", body))
 	defer stream.Close()
 
-	a := answer{call: call}
+	a := answer{call: call, offer: o}
 	for stream.Next() {
 		call.Event()
 		if err := a.event(stream.Current()); err != nil {
@@ -72,6 +107,7 @@ func inStream(err error) error {
 // answer is an answer as it arrives.
 type answer struct {
 	call   *wire.Call
+	offer  offer
 	blocks []*block // by the index that the events give them
 	usage  glovebox.Usage
 	stop   llm.StopReason
@@ -85,6 +121,7 @@ type block struct {
 	signature string
 	data      string // of redacted thinking
 	id, name  string
+	toolset   string // of a call of the provider's own
 	input     []byte
 	start     json.RawMessage // the input that the block began with
 }
@@ -122,7 +159,7 @@ func (a *answer) begin(index int64, c sdk.ContentBlockStartEventContentBlockUnio
 	if index != int64(len(a.blocks)) || index >= maxBlocks {
 		return &llm.Error{Kind: llm.KindMalformed, Msg: "the blocks of the answer are not in order"}
 	}
-	b := &block{kind: c.Type, id: c.ID, name: c.Name, data: c.Data, signature: c.Signature}
+	b := &block{kind: c.Type, id: c.ID, name: c.Name, toolset: c.ToolsetName, data: c.Data, signature: c.Signature}
 	b.start = json.RawMessage(c.JSON.Input.Raw())
 	a.blocks = append(a.blocks, b)
 	switch c.Type {
@@ -133,7 +170,11 @@ func (a *answer) begin(index int64, c sdk.ContentBlockStartEventContentBlockUnio
 		b.text = []byte(c.Thinking)
 		return a.call.Piece(glovebox.ModelDelta{Type: glovebox.BlockReasoning, Text: c.Thinking})
 	case "tool_use":
-		return a.call.Piece(glovebox.ModelDelta{Type: glovebox.BlockToolUse, Name: c.Name})
+		name := c.Name
+		if a.offer.native(c.Name, c.ToolsetName) {
+			name = a.offer.tool.Name
+		}
+		return a.call.Piece(glovebox.ModelDelta{Type: glovebox.BlockToolUse, Name: name})
 	}
 	return nil
 }
@@ -178,7 +219,7 @@ func (a *answer) finished() []glovebox.Block {
 			if input == "" {
 				input = string(b.start)
 			}
-			blocks = append(blocks, glovebox.Block{Type: glovebox.BlockToolUse, CallID: b.id, Name: b.name, Input: wire.Input(input)})
+			blocks = append(blocks, a.offer.call(b, wire.Input(input)))
 		}
 	}
 	return blocks

@@ -29,9 +29,13 @@ type (
 		Display string `json:"display"`
 	}
 	tool struct {
-		Name         string          `json:"name"`
+		Type         string          `json:"type,omitempty"` // of the provider's own
+		Name         string          `json:"name,omitempty"`
 		Description  string          `json:"description,omitempty"`
-		Schema       json.RawMessage `json:"input_schema"`
+		Schema       json.RawMessage `json:"input_schema,omitempty"`
+		Width        int             `json:"display_width_px,omitempty"`
+		Height       int             `json:"display_height_px,omitempty"`
+		Zoom         bool            `json:"enable_zoom,omitempty"`
 		CacheControl *cacheControl   `json:"cache_control,omitempty"`
 	}
 	message struct {
@@ -47,6 +51,7 @@ type (
 		Name         string          `json:"name,omitempty"`
 		Input        json.RawMessage `json:"input,omitempty"`
 		ToolUseID    string          `json:"tool_use_id,omitempty"`
+		Toolset      string          `json:"toolset_name,omitempty"` // of a call of the provider's own, and of its result
 		IsError      bool            `json:"is_error,omitempty"`
 		Content      []content       `json:"content,omitempty"`
 		CacheControl *cacheControl   `json:"cache_control,omitempty"`
@@ -91,8 +96,9 @@ func encode(cfg wire.Config, r *llm.Request) request {
 	if cfg.Info.Reasoning {
 		q.Thinking = &thinkingMode{Type: "adaptive", Display: "summarized"}
 	}
-	for _, t := range r.Tools {
-		q.Tools = append(q.Tools, tool{Name: t.Name, Description: t.Description, Schema: t.Schema})
+	e := encoder{cfg: cfg, offer: offered(cfg, r), toolsets: map[string]string{}}
+	for i := range r.Tools {
+		q.Tools = append(q.Tools, e.declare(&r.Tools[i])...)
 	}
 	if wire.Visible(r.System) {
 		q.System = []content{{Type: "text", Text: r.System, CacheControl: ephemeral}}
@@ -100,7 +106,7 @@ func encode(cfg wire.Config, r *llm.Request) request {
 		q.Tools[len(q.Tools)-1].CacheControl = ephemeral
 	}
 	for _, m := range r.Messages {
-		q.Messages = append(q.Messages, encodeMessage(cfg, m))
+		q.Messages = append(q.Messages, e.message(m))
 	}
 	marks := r.CacheMarks
 	if len(marks) > maxMarks { // the last ones matter most
@@ -124,15 +130,22 @@ func mark(list []content) {
 	}
 }
 
-func encodeMessage(cfg wire.Config, m glovebox.Message) message {
+// encoder makes the messages of one request.
+type encoder struct {
+	offer
+	cfg      wire.Config
+	toolsets map[string]string // of calls so far, by their ids as they are sent
+}
+
+func (e *encoder) message(m glovebox.Message) message {
 	out := message{Role: string(m.Role)}
 	var after []content // the results of tools come first
 	for _, b := range m.Blocks {
 		switch b.Type {
 		case glovebox.BlockToolResult:
-			out.Content = append(out.Content, content{Type: "tool_result", ToolUseID: wire.ID(b.CallID), IsError: b.IsError, Content: encodeResult(cfg, b)})
+			out.Content = append(out.Content, e.result(b))
 		case glovebox.BlockToolUse:
-			after = append(after, content{Type: "tool_use", ID: wire.ID(b.CallID), Name: wire.Name(b.Name), Input: wire.InputObject(b.Input)})
+			after = append(after, e.use(b))
 		case glovebox.BlockReasoning:
 			if b.Provider == Provider && len(b.Opaque) > 0 && m.Role == glovebox.RoleAssistant {
 				after = append(after, content{Raw: b.Opaque})
@@ -142,7 +155,7 @@ func encodeMessage(cfg wire.Config, m glovebox.Message) message {
 				after = append(after, content{Type: "text", Text: b.Text})
 			}
 		case glovebox.BlockImage:
-			after = append(after, image(cfg, b))
+			after = append(after, image(e.cfg, b))
 		}
 	}
 	out.Content = append(out.Content, after...)
@@ -152,20 +165,38 @@ func encodeMessage(cfg wire.Config, m glovebox.Message) message {
 	return out
 }
 
-func encodeResult(cfg wire.Config, b glovebox.Block) []content {
-	var list []content
+// use returns a call, as it came where it was one of the provider's own tool.
+func (e *encoder) use(b glovebox.Block) content {
+	c := content{Type: "tool_use", ID: wire.ID(b.CallID), Name: wire.Name(b.Name), Input: wire.InputObject(b.Input)}
+	if came, ok := e.came(b); ok {
+		c.Name, c.Toolset, c.Input = wire.Name(came.Name), came.Toolset, wire.InputObject(came.Input)
+		e.toolsets[c.ID] = c.Toolset
+	}
+	return c
+}
+
+// result returns the result of a call. An error with an image in it is
+// refused: it says that it is one.
+func (e *encoder) result(b glovebox.Block) content {
+	r := content{Type: "tool_result", ToolUseID: wire.ID(b.CallID), IsError: b.IsError}
+	r.Toolset = e.toolsets[r.ToolUseID]
 	for _, c := range b.Content {
 		switch {
 		case c.Type == glovebox.BlockImage:
-			list = append(list, image(cfg, c))
+			img := image(e.cfg, c)
+			if img.Type == "image" && r.IsError {
+				r.IsError = false
+				r.Content = append([]content{{Type: "text", Text: "error:"}}, r.Content...)
+			}
+			r.Content = append(r.Content, img)
 		case wire.Visible(c.Text):
-			list = append(list, content{Type: "text", Text: c.Text})
+			r.Content = append(r.Content, content{Type: "text", Text: c.Text})
 		}
 	}
-	if list == nil && b.IsError {
-		list = []content{{Type: "text", Text: wire.NoContent}}
+	if r.Content == nil && r.IsError {
+		r.Content = []content{{Type: "text", Text: wire.NoContent}}
 	}
-	return list
+	return r
 }
 
 func image(cfg wire.Config, b glovebox.Block) content {

@@ -19,7 +19,10 @@ import (
 //     and schemas that are objects; a conversation that ends with the user
 //   - every call answered once, before anything else is said
 //   - reasoning returned exactly as it came (that of a [Server] is signed)
-//   - Anthropic: at most four cache breakpoints, none on reasoning
+//   - calls of the provider's own computer tool returned exactly as they came
+//     (those of a [Server] have an id that tells), with results of their form
+//   - Anthropic: at most four cache breakpoints, none on reasoning; no image in
+//     a result that is an error
 //   - OpenAI: nothing stored, reasoning encrypted and directly before what it
 //     led to, a cache key
 //   - Gemini: a signature on the first call of an answer

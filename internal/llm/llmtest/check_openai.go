@@ -5,6 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
+
+	"github.com/glovebox-dev/glovebox/internal/llm"
 )
 
 type (
@@ -39,6 +42,10 @@ type (
 		Name      string            `json:"name"`
 		Arguments *string           `json:"arguments"`
 		Output    json.RawMessage   `json:"output"`
+		Action    json.RawMessage   `json:"action"`
+		Actions   []json.RawMessage `json:"actions"`
+		Checks    []json.RawMessage `json:"pending_safety_checks"`
+		Status    string            `json:"status"`
 		Summary   []json.RawMessage `json:"summary"`
 		Encrypted string            `json:"encrypted_content"`
 	}
@@ -65,18 +72,22 @@ func checkOpenAI(body []byte) error {
 		return fmt.Errorf("prompt_cache_key %q is not one of 1 to 64 bytes", q.CacheKey)
 	}
 	names := tools{}
+	c := openaiCheck{ledger: newLedger(), computer: map[string]bool{}, encrypted: slices.Contains(q.Include, "reasoning.encrypted_content")}
 	for _, t := range q.Tools {
+		if t.Type == llm.OpenAIComputer && !c.declared && t.Name == "" && t.Description == "" && t.Parameters == nil {
+			c.declared = true
+			continue
+		}
 		if err := names.add(t.Name, t.Parameters); err != nil || t.Type != "function" {
 			return fmt.Errorf("type %q: %w", t.Type, err)
 		}
 	}
-	c := openaiCheck{ledger: newLedger(), encrypted: slices.Contains(q.Include, "reasoning.encrypted_content")}
 	for i, raw := range q.Input {
 		if err := c.item(raw); err != nil {
 			return fmt.Errorf("input[%d]: %w", i, err)
 		}
 	}
-	if len(q.Input) == 0 || c.reasoning || c.last == "assistant" || c.last == "function_call" {
+	if len(q.Input) == 0 || c.reasoning || c.last == "assistant" || c.last == "function_call" || c.last == "computer_call" {
 		return errors.New("the conversation does not end with the user")
 	}
 	return c.settled("the end")
@@ -88,6 +99,9 @@ type openaiCheck struct {
 	encrypted bool   // may reasoning come back
 	reasoning bool   // the item before was reasoning
 	last      string // the type or role of the item before
+
+	declared bool            // is the provider's computer tool
+	computer map[string]bool // ids of calls of it
 }
 
 func (c *openaiCheck) item(raw json.RawMessage) error {
@@ -95,7 +109,7 @@ func (c *openaiCheck) item(raw json.RawMessage) error {
 	if err := strict(raw, &it); err != nil {
 		return err
 	}
-	if c.reasoning && it.Type != "function_call" && it.Role != "assistant" && it.Type != "reasoning" {
+	if c.reasoning && it.Type != "function_call" && it.Type != "computer_call" && it.Role != "assistant" && it.Type != "reasoning" {
 		return errors.New("an item of type 'reasoning' was provided without its required following item")
 	}
 	c.reasoning, c.last = it.Type == "reasoning", it.Type
@@ -108,7 +122,14 @@ func (c *openaiCheck) item(raw json.RawMessage) error {
 		}
 		return c.call(it.CallID, it.Name)
 	case "function_call_output":
+		if c.computer[it.CallID] {
+			return fmt.Errorf("the result %q is not that of a computer_call", it.CallID)
+		}
 		return errors.Join(checkOutput(it.Output), c.answer(it.CallID))
+	case "computer_call":
+		return c.computerCall(it)
+	case "computer_call_output":
+		return c.computerOutput(it)
 	case "message":
 		c.last = it.Role
 		if err := c.settled("a message"); err != nil {
@@ -117,6 +138,45 @@ func (c *openaiCheck) item(raw json.RawMessage) error {
 		return checkParts(it.Role, it.Content)
 	}
 	return fmt.Errorf("unknown type %q", it.Type)
+}
+
+// computerCall checks a call of the provider's computer tool, which has to
+// come back as it was.
+func (c *openaiCheck) computerCall(it openaiInput) error {
+	switch {
+	case !c.declared:
+		return errors.New("a computer_call, and no computer tool is declared")
+	case it.ID == "" || it.Status != "completed" || it.Checks == nil || (len(it.Actions) == 0) == (it.Action == nil):
+		return fmt.Errorf("the computer_call %q lacks its id, status, checks or actions", it.CallID)
+	case len(it.Checks) > 0:
+		return fmt.Errorf("computer_call %q: its safety checks are not acknowledged", it.CallID)
+	}
+	body := obj{}
+	if it.Action != nil {
+		body["action"] = it.Action
+	} else {
+		body["actions"] = it.Actions
+	}
+	if strings.HasPrefix(it.CallID, nativeMark) && it.CallID != nativeID(llm.OpenAIComputer, json.RawMessage(encode(body))) {
+		return fmt.Errorf("computer_call %q is not as it came: %s", it.CallID, encode(body))
+	}
+	c.computer[it.CallID] = true
+	return c.call(it.CallID, llm.OpenAIComputer)
+}
+
+// computerOutput checks the result of such a call: a screenshot.
+func (c *openaiCheck) computerOutput(it openaiInput) error {
+	var shot struct {
+		Type     string `json:"type"`
+		ImageURL string `json:"image_url"`
+	}
+	if err := strict(it.Output, &shot); err != nil {
+		return err
+	}
+	if shot.Type != "computer_screenshot" || !dataURL.MatchString(shot.ImageURL) || !c.computer[it.CallID] {
+		return fmt.Errorf("the result %q is no screenshot for a computer_call", it.CallID)
+	}
+	return c.answer(it.CallID)
 }
 
 func (c *openaiCheck) reasoned(it openaiInput) error {

@@ -21,6 +21,8 @@ func Exercise(t *testing.T, api API, open func(wire.Config) llm.Model) {
 	t.Run("conversation", x.conversation)
 	t.Run("foreign history", x.foreign)
 	t.Run("same request same bytes", x.sameBytes)
+	t.Run("computer", x.computer)
+	t.Run("computer refused", x.computerRefused)
 	t.Run("stop reasons", x.stops)
 	t.Run("faults", x.faults)
 	t.Run("stall", x.stall)

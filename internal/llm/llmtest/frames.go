@@ -6,10 +6,12 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"strings"
 
 	"github.com/glovebox-dev/glovebox"
 	"github.com/glovebox-dev/glovebox/internal/llm"
+	"github.com/glovebox-dev/glovebox/internal/llm/computer"
 )
 
 // obj is a JSON object.
@@ -34,7 +36,9 @@ func shaped(a Answer) []glovebox.Block {
 	list := make([]glovebox.Block, len(a.Blocks))
 	for i, b := range a.Blocks {
 		if b.Type == glovebox.BlockToolUse {
-			if b.CallID == "" {
+			if b.CallID == "" && b.Provider == Native {
+				b.CallID = nativeID(b.Name, b.Input)
+			} else if b.CallID == "" {
 				b.CallID = fmt.Sprintf("call_%s_%d", short(string(b.Input)+b.Name), i)
 			}
 			switch a.Fault.Kind {
@@ -67,6 +71,19 @@ func (a Answer) stop() llm.StopReason {
 func short(s string) string {
 	sum := sha256.Sum256([]byte(s))
 	return hex.EncodeToString(sum[:8])
+}
+
+// nativeMark begins the ids of calls of a provider's own computer tool.
+const nativeMark = "native_"
+
+// nativeID returns the id of such a call, from which it can be told whether
+// the call comes back as it was.
+func nativeID(name string, input json.RawMessage) string {
+	var v any
+	if json.Unmarshal(input, &v) != nil {
+		return nativeMark + "unreadable"
+	}
+	return nativeMark + short(name+encode(v))
 }
 
 // sign returns what a provider attaches to its reasoning.
@@ -166,7 +183,11 @@ func anthropicBlock(b glovebox.Block) (start obj, deltas []obj) {
 		for _, s := range halves(string(b.Input)) {
 			deltas = append(deltas, obj{"type": "input_json_delta", "partial_json": s})
 		}
-		return obj{"type": "tool_use", "id": b.CallID, "name": b.Name, "input": obj{}}, deltas
+		start = obj{"type": "tool_use", "id": b.CallID, "name": b.Name, "input": obj{}}
+		if b.Provider == Native && b.Name != computer.Toolset {
+			start["toolset_name"] = computer.Toolset
+		}
+		return start, deltas
 	}
 	for _, s := range halves(b.Text) {
 		deltas = append(deltas, obj{"type": "text_delta", "text": s})
@@ -219,6 +240,14 @@ func openaiItem(i int, b glovebox.Block) (item, begun obj, pieces []string) {
 		return obj{"type": "reasoning", "id": id, "summary": []obj{{"type": "summary_text", "text": b.Text}}, "encrypted_content": sign(OpenAI, b.Text)},
 			obj{"type": "reasoning", "id": id, "summary": []obj{}, "encrypted_content": ""}, pieces
 	case glovebox.BlockToolUse:
+		if b.Provider == Native {
+			item = obj{"type": "computer_call", "id": id, "call_id": b.CallID, "status": "completed", "pending_safety_checks": []obj{}}
+			var call obj
+			if json.Unmarshal(b.Input, &call) == nil {
+				maps.Copy(item, call)
+			}
+			return item, obj{"type": "computer_call", "id": id, "call_id": b.CallID, "status": "in_progress", "pending_safety_checks": []obj{}}, nil
+		}
 		piece("response.function_call_arguments.delta", string(b.Input))
 		return obj{"type": "function_call", "id": id, "call_id": b.CallID, "name": b.Name, "arguments": string(b.Input), "status": "completed"},
 			obj{"type": "function_call", "id": id, "call_id": b.CallID, "name": b.Name, "arguments": "", "status": "in_progress"}, pieces

@@ -32,6 +32,11 @@ const (
 	Gemini    API = "gemini"    // streamGenerateContent
 )
 
+// Native marks a call of the provider's own computer tool in an [Answer]. For
+// Anthropic its Name is a member of the toolset, or "computer" for the versions
+// before that. For OpenAI its Input is the computer_call without its ids.
+const Native = "native"
+
 // Key is the key that every server wants.
 const Key = "sk-llmtest-0123456789abcdef"
 
@@ -39,7 +44,8 @@ const Key = "sk-llmtest-0123456789abcdef"
 type Answer struct {
 	// Blocks are text, reasoning and tool_use. Reasoning is signed or
 	// encrypted by the server, and has to come back that way; with the Name
-	// "redacted" (Anthropic) it has no text. A CallID may be empty.
+	// "redacted" (Anthropic) it has no text. A CallID may be empty. A tool_use
+	// of the Provider [Native] is one of the provider's own computer tool.
 	Blocks []glovebox.Block
 	Stop   llm.StopReason // empty: follows from Blocks
 	Usage  glovebox.Usage
@@ -132,6 +138,9 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	problem := checkHTTP(s.api, r)
 	if problem == nil {
 		problem = Check(s.api, body)
+	}
+	if problem == nil && s.api == Anthropic {
+		problem = checkBeta(r.Header, body)
 	}
 	s.mu.Lock()
 	s.requests = append(s.requests, body)

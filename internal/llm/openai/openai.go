@@ -31,6 +31,10 @@ type Model struct {
 	// Summaries of reasoning are for organisations that OpenAI has verified.
 	// noSummary is set by the first refusal: reasoning is then not shown.
 	noSummary atomic.Bool
+
+	// plain is set when the provider has refused its own computer tool: from
+	// then on the model gets ours alone.
+	plain atomic.Bool
 }
 
 var _ llm.Model = (*Model)(nil)
@@ -45,21 +49,39 @@ func New(cfg wire.Config) *Model {
 
 // Encode returns r as it is sent.
 func (m *Model) Encode(r *llm.Request) ([]byte, error) {
-	return wire.Marshal(encode(m.cfg, r, !m.noSummary.Load()))
+	return wire.Marshal(encode(m.config(), r, !m.noSummary.Load()))
+}
+
+// config returns what requests are made from now.
+func (m *Model) config() wire.Config {
+	cfg := m.cfg
+	if m.plain.Load() {
+		cfg.Info.Computer = ""
+	}
+	return cfg
 }
 
 // Stream sends r and returns the whole answer.
 func (m *Model) Stream(ctx context.Context, r *llm.Request, delta func(glovebox.ModelDelta)) (*llm.Response, error) {
-	resp, err := m.stream(ctx, r, delta)
-	if e, ok := errors.AsType[*llm.Error](err); ok && e.Kind == llm.KindInvalid && strings.Contains(e.Msg, "verified to generate reasoning summaries") &&
-		m.noSummary.CompareAndSwap(false, true) {
-		return m.stream(ctx, r, delta)
+	for {
+		cfg, summaries := m.config(), !m.noSummary.Load()
+		resp, err := m.stream(ctx, cfg, summaries, r, delta)
+		e, ok := errors.AsType[*llm.Error](err)
+		switch {
+		case !ok || e.Kind != llm.KindInvalid:
+			return resp, err
+		case summaries && strings.Contains(e.Msg, "verified to generate reasoning summaries"):
+			m.noSummary.Store(true)
+		case offered(cfg, r) != nil && strings.Contains(e.Msg, "'"+llm.OpenAIComputer+"'"):
+			m.plain.Store(true)
+		default:
+			return resp, err
+		}
 	}
-	return resp, err
 }
 
-func (m *Model) stream(ctx context.Context, r *llm.Request, delta func(glovebox.ModelDelta)) (*llm.Response, error) {
-	body, err := m.Encode(r)
+func (m *Model) stream(ctx context.Context, cfg wire.Config, summaries bool, r *llm.Request, delta func(glovebox.ModelDelta)) (*llm.Response, error) {
+	body, err := wire.Marshal(encode(cfg, r, summaries))
 	if err != nil {
 		return nil, err
 	}
@@ -70,7 +92,7 @@ func (m *Model) stream(ctx context.Context, r *llm.Request, delta func(glovebox.
 	stream := service.NewStreaming(call.Context(), responses.ResponseNewParams{}, option.WithRequestBody("application/json", body))
 	defer stream.Close()
 
-	a := answer{call: call}
+	a := answer{call: call, computer: offered(cfg, r)}
 	for stream.Next() {
 		call.Event()
 		if err := a.event(stream.Current()); err != nil {
@@ -91,7 +113,10 @@ func (m *Model) stream(ctx context.Context, r *llm.Request, delta func(glovebox.
 type answer struct {
 	call  *wire.Call
 	items []responses.ResponseOutputItemUnion // those that are whole, in order
-	parts int                                 // parts of a summary so far
+
+	computer *llm.ToolSpec // ours, which calls of the provider's computer tool are calls of; nil if it is not offered
+
+	parts int // parts of a summary so far
 	usage glovebox.Usage
 	stop  llm.StopReason
 	done  bool
@@ -115,6 +140,9 @@ func (a *answer) event(e responses.ResponseStreamEventUnion) error {
 	case "response.output_item.added":
 		if e.Item.Type == "function_call" {
 			return a.call.Piece(glovebox.ModelDelta{Type: glovebox.BlockToolUse, Name: e.Item.Name})
+		}
+		if e.Item.Type == "computer_call" && a.computer != nil {
+			return a.call.Piece(glovebox.ModelDelta{Type: glovebox.BlockToolUse, Name: a.computer.Name})
 		}
 	case "response.output_item.done":
 		if len(a.items) == maxItems {
@@ -182,6 +210,10 @@ func (a *answer) blocks() []glovebox.Block {
 			}
 		case "function_call":
 			list = append(list, glovebox.Block{Type: glovebox.BlockToolUse, CallID: item.CallID, Name: item.Name, Input: wire.Input(item.Arguments.OfString)})
+		case "computer_call":
+			if a.computer != nil {
+				list = append(list, computerBlocks(a.computer, item)...)
+			}
 		}
 	}
 	return list

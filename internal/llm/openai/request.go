@@ -16,7 +16,7 @@ type (
 	request struct {
 		Model        string     `json:"model"`
 		Instructions string     `json:"instructions,omitempty"`
-		Tools        []tool     `json:"tools,omitempty"`
+		Tools        []any      `json:"tools,omitempty"`
 		Input        []any      `json:"input"`
 		Reasoning    *reasoning `json:"reasoning,omitempty"`
 		Include      []string   `json:"include,omitempty"`
@@ -88,22 +88,66 @@ func encode(cfg wire.Config, r *llm.Request, summaries bool) request {
 			q.Reasoning = &reasoning{Summary: "auto"}
 		}
 	}
-	for _, t := range r.Tools {
-		q.Tools = append(q.Tools, tool{Type: "function", Name: t.Name, Description: t.Description, Parameters: t.Schema})
+	e := encoder{cfg: cfg, parts: map[string]computerPart{}}
+	native := offered(cfg, r)
+	if native != nil {
+		e.shots = shotsOf(cfg, r.Messages)
+	}
+	for i := range r.Tools {
+		t := &r.Tools[i]
+		declared := tool{Type: "function", Name: t.Name, Description: t.Description, Parameters: t.Schema}
+		if t == native {
+			q.Tools = append(q.Tools, computerTool{Type: llm.OpenAIComputer})
+			declared.Description, declared.Parameters = t.Computer.Description, t.Computer.Schema
+		}
+		q.Tools = append(q.Tools, declared)
 	}
 	for _, m := range r.Messages {
 		if m.Role == glovebox.RoleAssistant {
-			q.Input = append(q.Input, assistantItems(m)...)
+			q.Input = append(q.Input, e.assistantItems(m)...)
 		} else {
-			q.Input = append(q.Input, userItems(cfg, m)...)
+			q.Input = append(q.Input, e.userItems(m)...)
 		}
 	}
 	return q
 }
 
+// encoder makes the items of one request.
+type encoder struct {
+	cfg   wire.Config
+	shots shots
+	parts map[string]computerPart // of calls of the provider's that went as such, by the ids of ours
+}
+
+// use returns a call: nothing for all parts but the first of the provider's.
+func (e *encoder) use(b glovebox.Block) []any {
+	if p, ok := partOf(b); ok {
+		if _, ok := e.shots[p.Of]; ok {
+			e.parts[b.CallID] = p
+			if p.Call == nil {
+				return nil
+			}
+			return []any{*p.Call}
+		}
+	}
+	return []any{functionCall{Type: "function_call", CallID: wire.ID(b.CallID), Name: wire.Name(b.Name), Arguments: arguments(b.Input)}}
+}
+
+// result returns the result of a call: that of the provider's call for its
+// first part, and nothing for the others.
+func (e *encoder) result(b glovebox.Block) []any {
+	if p, ok := e.parts[b.CallID]; ok {
+		if p.Call == nil {
+			return nil
+		}
+		return []any{e.shots.output(p.Of)}
+	}
+	return []any{functionOutput{Type: "function_call_output", CallID: wire.ID(b.CallID), Output: output(e.cfg, b)}}
+}
+
 // assistantItems returns what an answer consisted of. Reasoning is refused
 // without the item that it led to, so that at the end is left out.
-func assistantItems(m glovebox.Message) []any {
+func (e *encoder) assistantItems(m glovebox.Message) []any {
 	var items []any
 	whole := 0 // items up to the last that is not reasoning
 	for _, b := range m.Blocks {
@@ -114,7 +158,7 @@ func assistantItems(m glovebox.Message) []any {
 			}
 			continue
 		case glovebox.BlockToolUse:
-			items = append(items, functionCall{Type: "function_call", CallID: wire.ID(b.CallID), Name: wire.Name(b.Name), Arguments: arguments(b.Input)})
+			items = append(items, e.use(b)...)
 		case glovebox.BlockText:
 			if !wire.Visible(b.Text) {
 				continue
@@ -144,15 +188,15 @@ func arguments(input json.RawMessage) string {
 	return string(input)
 }
 
-func userItems(cfg wire.Config, m glovebox.Message) []any {
+func (e *encoder) userItems(m glovebox.Message) []any {
 	var items []any
 	var rest []part
 	for _, b := range m.Blocks {
 		if b.Type == glovebox.BlockToolResult {
-			items = append(items, functionOutput{Type: "function_call_output", CallID: wire.ID(b.CallID), Output: output(cfg, b)})
+			items = append(items, e.result(b)...)
 			continue
 		}
-		rest = append(rest, parts(cfg, b)...)
+		rest = append(rest, parts(e.cfg, b)...)
 	}
 	if rest == nil && items == nil {
 		rest = []part{{Type: "input_text", Text: wire.NoContent}}

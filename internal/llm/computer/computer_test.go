@@ -1,28 +1,17 @@
-package tool
+package computer
 
 import (
 	"encoding/json"
 	"reflect"
+	"strings"
 	"testing"
 
 	"github.com/glovebox-dev/glovebox"
 )
 
-// fits checks that a call is one that the tool gui takes.
-func fits(t *testing.T, g GUIInput) {
-	t.Helper()
-	raw, err := json.Marshal(g)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, problems := decode[GUIInput](schemaOf[GUIInput](), raw); len(problems) > 0 {
-		t.Errorf("%s: %v", raw, problems)
-	}
-}
-
-func TestAnthropicComputer(t *testing.T) {
+func TestAnthropic(t *testing.T) {
 	t.Parallel()
-	for in, want := range map[string]GUIInput{
+	for in, want := range map[string]Input{
 		`{"action":"screenshot"}`:                                                            {Action: "screenshot"},
 		`{"action":"left_click","coordinate":[10,20]}`:                                       {Action: "left_click", Coordinate: []int{10, 20}},
 		`{"action":"left_click","coordinate":[10.4,20.6],"text":"shift"}`:                    {Action: "left_click", Coordinate: []int{10, 21}, Text: "shift"},
@@ -40,25 +29,26 @@ func TestAnthropicComputer(t *testing.T) {
 		`{"action":"key","text":"ctrl+s"}`:                                                   {Action: "key", Text: "ctrl+s"},
 		`{"action":"hold_key","text":"shift","duration":1.5}`:                                {Action: "hold_key", Text: "shift", Duration: 2},
 		`{"action":"scroll","coordinate":[1,2],"scroll_direction":"down","scroll_amount":5}`: {Action: "scroll", Coordinate: []int{1, 2}, ScrollDirection: "down", ScrollAmount: 5},
+		`{"action":"key","text":"ctrl+z","repeat":3}`:                                        {Action: "key", Text: "ctrl+z ctrl+z ctrl+z"},
 		`{"action":"wait","duration":0.5}`:                                                   {Action: "wait", Duration: 1},
 		`{"action":"zoom","region":[0,0,100,50]}`:                                            {Action: "zoom", Region: []int{0, 0, 100, 50}},
 	} {
-		got, err := AnthropicComputer(json.RawMessage(in))
+		got, err := Anthropic("", json.RawMessage(in))
 		if err != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("%s: %+v, %v", in, got, err)
 		}
-		fits(t, got)
 	}
-	for _, in := range []string{`{"action":"dance"}`, `[]`, `{"action":"key","text":5}`, `{"action":"read"}`} {
-		if _, err := AnthropicComputer(json.RawMessage(in)); glovebox.CodeOf(err) != glovebox.CodeInvalid {
+	for _, in := range []string{`{"action":"dance"}`, `[]`, `{"action":"key","text":5}`, `{"action":"read"}`, `{}`, `{"action":"left_click","coordinate":[1]}`, `{"action":"left_click","coordinate":[1,2,3,4,5]}`,
+		`{"action":"zoom","region":[1,2]}`, `{"action":"key","text":"a","repeat":101}`, `{"action":"key","text":"` + strings.Repeat("a", 200) + `","repeat":100}`} {
+		if _, err := Anthropic("", json.RawMessage(in)); glovebox.CodeOf(err) != glovebox.CodeInvalid {
 			t.Errorf("%s: %v", in, err)
 		}
 	}
 }
 
-func TestOpenAIComputer(t *testing.T) {
+func TestOpenAI(t *testing.T) {
 	t.Parallel()
-	for in, want := range map[string][]GUIInput{
+	for in, want := range map[string][]Input{
 		`{"type":"screenshot"}`:                                         {{Action: "screenshot"}},
 		`{"type":"wait"}`:                                               {{Action: "wait"}},
 		`{"type":"click","button":"left","x":10,"y":20}`:                {{Action: "left_click", Coordinate: []int{10, 20}}},
@@ -80,17 +70,41 @@ func TestOpenAIComputer(t *testing.T) {
 		`{"type":"drag","path":[{"x":1,"y":2},{"x":3,"y":4},{"x":5,"y":6}]}`: {
 			{Action: "left_mouse_down", Coordinate: []int{1, 2}}, {Action: "mouse_move", Coordinate: []int{3, 4}}, {Action: "left_mouse_up", Coordinate: []int{5, 6}}},
 	} {
-		got, err := OpenAIComputer(json.RawMessage(in))
+		got, err := OpenAI(json.RawMessage(in))
 		if err != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("%s: %+v, %v", in, got, err)
 		}
-		for _, g := range got {
-			fits(t, g)
+	}
+	for _, in := range []string{`{"type":"dance"}`, `7`, `{"type":"drag","path":[]}`, `{"type":"keypress"}`, `{"type":"click","button":"left"}`, `{"type":"move","x":1}`, `{"type":"scroll","x":"1","y":2}`, `{"type":"click","button":"nose"}`} {
+		if _, err := OpenAI(json.RawMessage(in)); glovebox.CodeOf(err) != glovebox.CodeInvalid {
+			t.Errorf("%s: %v", in, err)
 		}
 	}
-	for _, in := range []string{`{"type":"dance"}`, `7`, `{"type":"drag","path":[]}`, `{"type":"keypress"}`, `{"type":"click","button":"nose"}`} {
-		if _, err := OpenAIComputer(json.RawMessage(in)); glovebox.CodeOf(err) != glovebox.CodeInvalid {
-			t.Errorf("%s: %v", in, err)
+}
+
+// TestMember checks calls of the toolset, whose names are the actions.
+func TestMember(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		member, in string
+		want       Input
+	}{
+		{"screenshot", `{}`, Input{Action: "screenshot"}},
+		{"left_click", `{"coordinate":[3,4],"text":"ctrl+shift"}`, Input{Action: "left_click", Coordinate: []int{3, 4}, Text: "ctrl+shift"}},
+		{"key", `{"text":" ","repeat":2}`, Input{Action: "key", Text: "space space"}},
+		{"type", `{"text":"a","repeat":2,"action":"key"}`, Input{Action: "type", Text: "a"}},
+		{"wait", `{"duration":300}`, Input{Action: "wait", Duration: 120}},
+	} {
+		if got, err := Anthropic(c.member, json.RawMessage(c.in)); err != nil || !reflect.DeepEqual(got, c.want) {
+			t.Errorf("%s %s: %+v, %v", c.member, c.in, got, err)
+		}
+	}
+	for member, in := range map[string]string{"dance": `{}`, "key": `"a`, "zoom": `{"region":"all"}`} {
+		if _, err := Anthropic(member, json.RawMessage(in)); glovebox.CodeOf(err) != glovebox.CodeInvalid {
+			t.Errorf("%s %s: %v", member, in, err)
+		}
+		if raw := Unreadable(member, json.RawMessage(in)); !json.Valid(raw) || !strings.Contains(string(raw), `"action":"`+member+`"`) {
+			t.Errorf("%s", raw)
 		}
 	}
 }
