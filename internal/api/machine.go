@@ -77,7 +77,7 @@ func (m machine) FindTerminal(ctx context.Context, id string) (Terminal, error) 
 func (a *API) machine(j *glovebox.Job) (Machine, error) {
 	if j.Status.Terminal() {
 		return nil, withStatus(http.StatusGone, &glovebox.Error{Code: glovebox.CodeConflict, Field: "id", Value: j.ID,
-			Msg: "the job has ended, and its machine is gone", Hint: "watch its recording: GET /jobs/" + j.ID + "/frames; its files are at /jobs/" + j.ID + "/files/"})
+			Msg: "the job has ended, and its machine is gone", Hint: "watch its recording: GET /jobs/" + j.ID + "/steps; its files are at /jobs/" + j.ID + "/files/"})
 	}
 	if a.o.Guest != nil {
 		if m, ok := a.o.Guest(j.ID); ok {

@@ -246,7 +246,7 @@ func (a *API) enter(w *response, r *http.Request, p place) error {
 		return glovebox.Invalid("query.to", "open the preview from the job's page", "it is not a path")
 	}
 	g, ok := a.seals.open(useDoor, r.URL.Query().Get("door"))
-	fresh := ok && g.Place == p.label() && !g.expired(a.o.Now()) && a.lives.useDoor(g.Nonce, g.Expires)
+	fresh := ok && g.Place == p.label() && !g.expired(a.o.Now()) && a.lives.useDoor(g.Job, g.Nonce, g.Expires)
 	if !fresh && !a.seated(r, p) { // who is in already may come again: browsers repeat requests
 		return &glovebox.Error{Code: glovebox.CodeForbidden, Field: "query.door", Msg: "the door was used or has expired", Hint: "open the preview from the job's page again"}
 	}

@@ -159,15 +159,20 @@ func setDefaults(h http.Header) {
 	h.Set("Cache-Control", "no-store")
 }
 
-// logPath returns the path as logs may have it: without what lets people in.
+// logPath returns the path as logs may have it: without what lets people in,
+// wherever in a path that is wrong it may be.
 func logPath(r *http.Request) string {
-	path := r.URL.Path
-	if before, rest, ok := strings.Cut(path, "/preview/"); ok {
-		if capability, after, _ := strings.Cut(rest, "/"); len(capability) > 50 {
-			path = before + "/preview/.../" + after
+	before, rest, ok := strings.Cut(r.URL.Path, "preview/")
+	if !ok {
+		return clip(r.URL.Path, 300)
+	}
+	parts := strings.Split(clip(rest, 2*maxSealed), "/")
+	for i, p := range parts {
+		if len(p) > 50 {
+			parts[i] = "..."
 		}
 	}
-	return clip(path, 300)
+	return clip(before+"preview/"+strings.Join(parts, "/"), 300)
 }
 
 // withoutPrefix returns r without the path prefix that a proxy left on it.
@@ -283,10 +288,10 @@ func (a *API) unmatched(w *response, r *http.Request, _ caller) error {
 		}
 	}
 	if len(allow) == 0 {
-		return &glovebox.Error{Code: glovebox.CodeNotFound, Field: "path", Value: clip(r.URL.Path, 100), Msg: "there is nothing at " + clip(r.URL.Path, 200), Hint: "see /openapi.json for what there is"}
+		return &glovebox.Error{Code: glovebox.CodeNotFound, Field: "path", Value: clip(logPath(r), 100), Msg: "there is nothing at " + clip(logPath(r), 200), Hint: "see /openapi.json for what there is"}
 	}
 	return withStatus(http.StatusMethodNotAllowed, &glovebox.Error{
-		Code: glovebox.CodeInvalid, Field: "method", Value: clip(r.Method, 20), Msg: clip(r.Method, 20) + " is not a method of " + clip(r.URL.Path, 200),
+		Code: glovebox.CodeInvalid, Field: "method", Value: clip(r.Method, 20), Msg: clip(r.Method, 20) + " is not a method of " + clip(logPath(r), 200),
 		Hint: "use " + strings.Join(allow, " or "),
 	}, "Allow", strings.Join(allow, ", "))
 }

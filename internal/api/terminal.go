@@ -110,11 +110,17 @@ func (sh *shell) open(ctx context.Context, rows, cols uint16) error {
 		_ = sh.t.Resize(ctx, rows, cols)
 		return nil
 	}
+	// Those that are being opened are not among the processes yet.
+	opened, err := sh.api.lives.enter("opening", sh.job.ID, maxAttached)
+	if err != nil {
+		return err
+	}
+	defer opened()
+	open := sh.api.lives.count("opening", sh.job.ID) - 1
 	procs, err := sh.m.Processes(ctx)
 	if err != nil {
 		return err
 	}
-	open := 0
 	for _, p := range procs {
 		if p.Running && strings.HasPrefix(p.ID, shellPrefix) {
 			open++
