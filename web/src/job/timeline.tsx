@@ -46,6 +46,16 @@ export function Timeline() {
     const el = scroller.current;
     if (follow && step === null && el) el.scrollTop = el.scrollHeight;
   }, [version, total, follow, step, draft]);
+  // A question below takes room away; what was at the end stays in view.
+  useEffect(() => {
+    const el = scroller.current;
+    if (!el || !follow || step !== null) return;
+    const watch = new ResizeObserver(() => {
+      el.scrollTop = el.scrollHeight;
+    });
+    watch.observe(el);
+    return () => watch.disconnect();
+  }, [follow, step]);
   const onScroll = () => {
     const el = scroller.current;
     if (!el) return;

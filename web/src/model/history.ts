@@ -91,6 +91,7 @@ export class History {
   lastSeq = 0;
   items: Item[] = [];
   draft: Draft | null = null;
+  private answering = false; // the model was asked and has not answered
   plan: PlanStep[] = [];
   plans: { seq: number; step: number; steps: PlanStep[] }[] = [];
   steps: StepMark[] = [];
@@ -175,6 +176,7 @@ export class History {
         return this.output(e.data);
       case "model.requested":
         this.draft = null;
+        this.answering = true;
         if (e.data.step !== this.step) {
           this.step = e.data.step;
           this.steps.push({ step: this.step, seq: e.seq, time: e.time });
@@ -184,6 +186,7 @@ export class History {
         return this.answered(e);
       case "model.failed":
         this.draft = null;
+        this.answering = false;
         this.spend(e.time, e.data.usage);
         return this.system(e, e.data.retry ? "warn" : "bad", e.data.retry ? `The model did not answer; trying again${e.data.wait_ms ? ` in ${Math.round(e.data.wait_ms / 1000)} s` : ""}` : "The model did not answer", e.data.message);
       case "tool.started":
@@ -262,6 +265,7 @@ export class History {
       case "job.finished":
         this.status = e.data.status;
         this.draft = null;
+        this.answering = false;
         this.answer();
         this.interrupt();
         this.push(e, { kind: "finished", status: e.data.status, summary: e.data.summary ?? "", failure: e.data.failure });
@@ -269,6 +273,7 @@ export class History {
   }
 
   private delta(d: EventData["model.delta"]): void {
+    if (!this.answering) return; // it was overtaken by the answer that it is a piece of
     const draft = (this.draft ??= { reasoning: "", text: "", tools: [] });
     if (d.type === "reasoning") draft.reasoning += d.text;
     else if (d.type === "text") draft.text += d.text;
@@ -288,6 +293,7 @@ export class History {
 
   private answered(e: JobEvent & { type: "model.answered" }): void {
     this.draft = null;
+    this.answering = false;
     this.spend(e.time, e.data.usage);
     let part = 0;
     for (const b of e.data.message.blocks ?? []) {
