@@ -249,3 +249,46 @@ func TestRecordingIsNotForTheModel(t *testing.T) {
 		}
 	})
 }
+
+// TestBatchHalts: what follows a click that failed, or that a person kept from
+// being done, was meant for another screen, and is not done.
+func TestBatchHalts(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		w := newWorld(glovebox.Limits{}, script(
+			turn(use("a", "gui", `{"ok":true}`), use("b", "gui", `{}`), use("c", "gui", `{"ok":true}`), shell("d", "x")),
+			turn(use("e", "gui", `{"ok":true}`), use("f", "gui", `{"take":true}`), use("g", "gui", `{"ok":true}`)),
+			turn(use("h", "gui", `{"ok":true}`), finish("z", "true"))))
+		var done []string
+		w.extra = []tool.Tool{{Name: "gui", Schema: json.RawMessage(`{"type":"object"}`), Run: func(_ context.Context, env *tool.Env, input json.RawMessage) (tool.Result, error) {
+			done = append(done, env.CallID)
+			switch {
+			case strings.Contains(string(input), "take"):
+				_, changed := env.Control()
+				w.send(control(glovebox.ControlUser))
+				<-changed
+				_, changed = env.Control()
+				w.send(control(glovebox.ControlAgent))
+				<-changed
+			case !strings.Contains(string(input), "ok"):
+				return tool.ErrorResult("no such place"), nil
+			}
+			return tool.TextResult("clicked"), nil
+		}}}
+		if out, err := w.run(t.Context()); err != nil || out.Status != glovebox.StatusComplete {
+			t.Fatalf("%+v, %v", out, err)
+		}
+		if got := strings.Join(done, " "); got != "a b e f h" {
+			t.Errorf("done: %s", got)
+		}
+		results := w.results()
+		for _, id := range []string{"c", "g"} {
+			if !strings.Contains(results[id], notDone) {
+				t.Errorf("%s: %s", id, results[id])
+			}
+		}
+		if strings.Contains(results["d"], "Not executed") {
+			t.Errorf("the shell: %s", results["d"])
+		}
+	})
+}

@@ -41,6 +41,8 @@ type position struct {
 	repeats  repeats
 	taken    *glovebox.ControlChanged // the event with which a person took mouse and keyboard; nil when the agent holds them
 	unsaved  bool                     // a tool was run since the newest checkpoint
+	touched  bool                     // a person had mouse and keyboard at some time since the newest answer
+	halted   bool                     // a call of gui in the newest answer was not done as meant: those after it would meet another screen
 }
 
 // pendingCall is a call without a result.
@@ -82,6 +84,9 @@ func (p *position) nextCall() pendingCall {
 
 // finishTool is the name of the tool that ends the job.
 const finishTool = "finish"
+
+// guiTool is the name of the tool that works the screen.
+const guiTool = "gui"
 
 // apply reads the next event. An error changes nothing.
 func (p *position) apply(e glovebox.Event) error {
@@ -127,7 +132,7 @@ var readers = map[glovebox.EventType]func(*position, glovebox.Event) error{
 	glovebox.EventCheckpoint: reads(func(p *position, _ glovebox.CheckpointSaved) { p.unsaved = p.acting() }),
 	glovebox.EventControl: reads(func(p *position, c glovebox.ControlChanged) {
 		if p.taken = nil; c.Control == glovebox.ControlUser {
-			p.taken = &c
+			p.taken, p.touched = &c, true
 		}
 	}),
 	glovebox.EventResumed: reads(func(p *position, _ glovebox.Resumed) {
@@ -180,6 +185,7 @@ func (p *position) onAnswered(a glovebox.ModelAnswered) {
 	p.stop = llm.StopReason(a.StopReason)
 	p.calls = callsOf(a.Message, p.stop)
 	p.silent = len(p.calls) == 0
+	p.halted, p.touched = false, p.taken != nil
 	p.idle++
 	for _, c := range p.calls {
 		if !c.cut && !c.double {
@@ -225,6 +231,9 @@ func (p *position) onFinished(f glovebox.ToolFinished) {
 	for i, c := range p.calls {
 		if c.CallID != f.CallID {
 			continue
+		}
+		if c.Name == guiTool && (f.IsError || p.touched) {
+			p.halted = true
 		}
 		if !interrupted(f) {
 			p.repeats.add(repeatKeyOf(c.Block, f))

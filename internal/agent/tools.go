@@ -42,6 +42,10 @@ func (r *run) call(ctx context.Context, c pendingCall) error {
 	return r.act(ctx, g, c)
 }
 
+// notDone is the result of a call of gui after one in the same answer that
+// failed. The words are those that models were trained with.
+const notDone = "Not executed: an earlier computer action in this turn failed."
+
 // complaint says what is wrong with a call that can't be run.
 func (r *run) complaint(c pendingCall) string {
 	switch {
@@ -56,6 +60,9 @@ func (r *run) complaint(c pendingCall) string {
 		}
 		sort.Strings(names)
 		return fmt.Sprintf("There is no tool %q. The tools are: %s.", bounded(c.Name, 100), strings.Join(names, ", "))
+	}
+	if c.Name == guiTool && r.at.halted {
+		return notDone
 	}
 	var object map[string]json.RawMessage
 	if err := json.Unmarshal(c.Input, &object); err != nil || object == nil {
