@@ -36,6 +36,7 @@ const (
 	maxMessage     = 24 << 20 // bytes of one message
 	maxVersion     = 64 << 10 // bytes of the answer that names the endpoint
 	maxTargets     = 16       // tabs; beyond it, one of them is used again
+	maxTabs        = 64       // that are looked at
 	connectTimeout = 30 * time.Second
 	callTimeout    = 10 * time.Second
 )
@@ -152,7 +153,7 @@ func (b *Browser) tabs(ctx context.Context) ([]target, error) {
 	}
 	list := all.Infos[:0]
 	for _, t := range all.Infos {
-		if t.Type == "page" && !strings.HasPrefix(t.URL, "devtools:") {
+		if t.Type == "page" && !strings.HasPrefix(t.URL, "devtools:") && len(list) < maxTabs {
 			list = append(list, t)
 		}
 	}

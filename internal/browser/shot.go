@@ -15,6 +15,8 @@ import (
 const (
 	MaxShotHeight = 4000    // pixels of a full page; what is below is left out
 	maxShotWidth  = 2560    // likewise
+	maxShotSide   = 8192    // of what is in view: of the screen, whatever its scale
+	maxShotSize   = 1 << 25 // pixels in all: who looks at it needs 4 bytes for each
 	MaxShotBytes  = 3 << 20 // as a PNG; a larger one becomes a JPEG, which may have as much
 )
 
@@ -56,8 +58,11 @@ func (p *Page) Screenshot(ctx context.Context, full bool) (Shot, error) {
 		return Shot{}, err
 	}
 	c, format, err := image.DecodeConfig(bytes.NewReader(data))
-	if err != nil || len(data) > MaxShotBytes {
-		return Shot{}, glovebox.Errorf(glovebox.CodeUnavailable, "the browser's picture of the page can't be used: %d bytes, %v", len(data), err)
+	if err != nil || len(data) > MaxShotBytes || format != "png" && format != "jpeg" {
+		return Shot{}, glovebox.Errorf(glovebox.CodeUnavailable, "the browser's picture of the page can't be used: %d bytes, %q, %v", len(data), format, err)
+	}
+	if c.Width < 1 || c.Height < 1 || c.Width > maxShotSide || c.Height > maxShotSide || c.Width*c.Height > maxShotSize {
+		return Shot{}, glovebox.Errorf(glovebox.CodeUnavailable, "the browser's picture of the page can't be used: it has %d x %d pixels", c.Width, c.Height)
 	}
 	return Shot{Data: data, MediaType: "image/" + format, W: c.Width, H: c.Height, Cut: cutOff}, nil
 }
