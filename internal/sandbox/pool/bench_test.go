@@ -28,7 +28,7 @@ func percentiles(b *testing.B, round func() time.Duration) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// ready makes a machine whose desktop runs and in whose kernel a cell has run.
+// ready makes a machine whose desktop runs and whose Python kernel takes cells.
 func ready(t tb, d sandbox.Driver) machine {
 	t.Helper()
 	m := start(t, d)
@@ -38,8 +38,18 @@ func ready(t tb, d sandbox.Driver) machine {
 			t.Error(err)
 		}
 	})
-	cell(t, m, "")
+	if err := m.WarmKernels(t.Context(), "python"); err != nil {
+		t.Error(err)
+	}
 	wg.Wait()
+	return m
+}
+
+// readyCell is ready, and has run a cell.
+func readyCell(t tb, d sandbox.Driver) machine {
+	t.Helper()
+	m := ready(t, d)
+	cell(t, m, "")
 	return m
 }
 
@@ -52,8 +62,8 @@ func cell(t tb, m machine, kernel string) {
 	}
 }
 
-// From the wish for a machine until its guest is bound ("bound"), and until
-// its desktop and a kernel are ready ("desktop").
+// From the wish for a machine until its guest is bound ("bound"), until its
+// desktop and a kernel are ready ("desktop"), and until a cell has run ("cell").
 func BenchmarkReady(b *testing.B) {
 	base, dir, image := newBase(b)
 	run := func(name string, d sandbox.Driver, make func(tb, sandbox.Driver) machine, before func()) {
@@ -75,6 +85,7 @@ func BenchmarkReady(b *testing.B) {
 	tmpl := newTemplate(b, base, dir, image)
 	run("template/bound", tmpl, start, nil)
 	run("template/desktop", tmpl, ready, nil)
+	run("template/cell", tmpl, readyCell, nil)
 	p := newPool(b, tmpl, dir, image, 1)
 	filled := func() {
 		for p.Size() < 1 {
@@ -83,6 +94,7 @@ func BenchmarkReady(b *testing.B) {
 	}
 	run("pool/bound", p, start, filled)
 	run("pool/desktop", p, ready, filled)
+	run("pool/cell", p, readyCell, filled)
 }
 
 // Ten machines at once, from the template, until the last one's desktop and
@@ -118,7 +130,7 @@ func BenchmarkIdleMemory(b *testing.B) {
 		before := memAvailable(b)
 		var all []machine
 		for range machines {
-			m := ready(b, tmpl)
+			m := readyCell(b, tmpl)
 			cell(b, m, "second")
 			all = append(all, m)
 		}

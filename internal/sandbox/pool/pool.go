@@ -9,6 +9,7 @@ package pool
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -363,12 +364,38 @@ func available() int64 {
 	return 0
 }
 
-// greet has a guest answer once, so that what an answer needs is in memory.
+// greet binds a guest as a job will, with secrets that only this machine ever
+// has, and waits until what runs in it is ready. In a machine that was restored
+// all that this touches is slow at its first time, and is not when it is taken.
 func greet(ctx context.Context, conn net.Conn) error {
 	c, err := guest.NewClient(ctx, conn, guest.Options{})
 	if err != nil {
 		return err
 	}
-	_, err = c.Stats(ctx)
+	s := guest.Settings{Secret: make([]byte, 32), Seed: make([]byte, 32)}
+	rand.Read(s.Secret)
+	rand.Read(s.Seed)
+	if err = c.Bind(ctx, s); err == nil {
+		err = touch(ctx, c)
+	}
 	return errors.Join(err, c.Close())
+}
+
+// touch waits for the services, and for the kernels that run. A machine need not
+// have any.
+func touch(ctx context.Context, c *guest.Client) error {
+	if err := c.StartServices(ctx); err != nil {
+		return err
+	}
+	kernels, err := c.Kernels(ctx)
+	if err != nil {
+		return err
+	}
+	for _, k := range kernels {
+		if err := c.WarmKernels(ctx, k.Language); err != nil {
+			return err
+		}
+	}
+	_, err = c.Stats(ctx)
+	return err
 }
