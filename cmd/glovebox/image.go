@@ -22,6 +22,7 @@ type imageCmd struct {
 	Pull   imagePullCmd   `cmd:"" help:"Get an image from a registry instead of building it."`
 	Push   imagePushCmd   `cmd:"" help:"Send this version's image to a registry."`
 	Export imageExportCmd `cmd:"" help:"Write this version's image for docker load."`
+	Prune  imagePruneCmd  `cmd:"" help:"Remove images of other versions."`
 }
 
 type imageData struct {
@@ -176,4 +177,28 @@ func (d imageData) current(a *app) (image.Store, image.Image, error) {
 	}
 	img, err := s.Current()
 	return s, img, err
+}
+
+type imagePruneCmd struct{ imageData }
+
+// Run removes images.
+func (c *imagePruneCmd) Run(a *app) error {
+	s, err := c.store(a)
+	if err != nil {
+		return err
+	}
+	ctx, stop := interruptible()
+	defer stop()
+	gone, err := s.Prune(ctx)
+	var freed int64
+	for _, img := range gone {
+		freed += img.Size
+		if err := a.say("%s: removed", img.Path); err != nil {
+			return err
+		}
+	}
+	if err != nil {
+		return err
+	}
+	return a.say("%d removed, %s freed", len(gone), size(freed))
 }

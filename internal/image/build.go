@@ -39,7 +39,7 @@ func (s Store) Build(ctx context.Context, o BuildOptions) (Image, error) {
 	if err := os.MkdirAll(s.Dir, 0o755); err != nil {
 		return Image{}, fmt.Errorf("make the image directory: %w", err)
 	}
-	unlock, err := lock(ctx, filepath.Join(s.Dir, "build.lock"))
+	unlock, err := s.lock(ctx)
 	if err != nil {
 		return Image{}, err
 	}
@@ -47,7 +47,7 @@ func (s Store) Build(ctx context.Context, o BuildOptions) (Image, error) {
 	if img, err := s.Current(); err == nil && !o.Force { // built by another meanwhile
 		return img, nil
 	}
-	tmp, err := os.MkdirTemp(s.Dir, ".build-")
+	tmp, err := os.MkdirTemp(s.Dir, buildPrefix)
 	if err != nil {
 		return Image{}, fmt.Errorf("make a build directory: %w", err)
 	}

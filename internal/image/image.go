@@ -3,8 +3,10 @@
 package image
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -80,6 +82,52 @@ func (s Store) List() ([]Image, error) {
 	sort.Slice(images, func(i, j int) bool { return images[i].BuiltAt.After(images[j].BuiltAt) })
 	return images, nil
 }
+
+// Prune removes every image but that of this binary's definition, and what
+// builds that were killed have left. It returns the images that are gone.
+// Sandboxes and templates that use one of them hold it open until they end.
+func (s Store) Prune(ctx context.Context) ([]Image, error) {
+	images, err := s.List()
+	if err != nil || len(images) == 0 {
+		return nil, err
+	}
+	unlock, err := s.lock(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	var gone []Image
+	for _, img := range images {
+		if img.Current {
+			continue
+		}
+		if err := os.Remove(img.Path); err != nil {
+			return gone, err
+		}
+		gone = append(gone, img)
+	}
+	return gone, nil
+}
+
+// lock keeps other builders out, and removes what those that died have left.
+func (s Store) lock(ctx context.Context) (unlock func(), err error) {
+	unlock, err = lock(ctx, filepath.Join(s.Dir, "build.lock"))
+	if err != nil {
+		return nil, err
+	}
+	left, err := filepath.Glob(filepath.Join(s.Dir, buildPrefix+"*"))
+	for _, dir := range left {
+		err = errors.Join(err, os.RemoveAll(dir))
+	}
+	if err != nil {
+		unlock()
+		return nil, fmt.Errorf("remove what a build has left: %w", err)
+	}
+	return unlock, nil
+}
+
+// buildPrefix is how the directories of builds begin.
+const buildPrefix = ".build-"
 
 func (s Store) stat(digest string) (Image, error) {
 	fi, err := os.Stat(s.Path(digest))

@@ -144,7 +144,7 @@ func (s Store) Pull(ctx context.Context, ref string, o PullOptions) (Image, erro
 	if err := os.MkdirAll(s.Dir, 0o755); err != nil {
 		return Image{}, fmt.Errorf("make the image directory: %w", err)
 	}
-	unlock, err := lock(ctx, filepath.Join(s.Dir, "build.lock"))
+	unlock, err := s.lock(ctx)
 	if err != nil {
 		return Image{}, err
 	}
