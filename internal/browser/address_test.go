@@ -12,7 +12,7 @@ func TestCheckURL(t *testing.T) {
 	t.Parallel()
 	for raw, want := range map[string]string{
 		"http://localhost:4173":                         "http://localhost:4173/",
-		"\tHTTP://localhost:1/a?b#c\n":                  "http://localhost:1/a?b#c",
+		" " + "HTTP://localhost:1/a?b#c" + " ":          "http://localhost:1/a?b#c",
 		"http://0.0.0.0:8000/x":                         "http://localhost:8000/x",
 		"http://[::]:8000/":                             "http://localhost:8000/",
 		"https://example.com/":                          "https://example.com/",

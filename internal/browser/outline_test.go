@@ -74,10 +74,9 @@ func TestOutlineIsBounded(t *testing.T) {
 		p := open(t, b, s.URL+test.path, OpenOptions{Timeout: 15 * time.Second})
 		begun := time.Now()
 		o, err := p.Outline(t.Context())
+		p.Close() // what one does must not slow the next
 		if err != nil {
-			if test.path != "/spam" { // it leaves no time for anything else on a busy machine
-				t.Errorf("%s: %v", test.path, err)
-			}
+			t.Errorf("%s: %v", test.path, err)
 			continue
 		}
 		text := o.Text(8 << 10)

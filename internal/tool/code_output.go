@@ -15,13 +15,18 @@ import (
 const (
 	maxCellImages = 4
 	maxTraceLines = 24 // of a traceback: its last frames
-	maxPiece      = 64 << 10
 )
 
 // cellOutput gathers what a cell puts out and shows it live.
 type cellOutput struct {
 	live   *live
-	pieces []guest.CellOutput
+	pieces []piece
+}
+
+// piece is what was put out at once, or text of one stream.
+type piece struct {
+	guest.CellOutput        // without its Text
+	text             []byte // added to, since a cell may print a million times
 }
 
 func newCellOutput(env *Env) *cellOutput { return &cellOutput{live: newLive(env.Output)} }
@@ -32,12 +37,13 @@ func (o *cellOutput) take(p guest.CellOutput) {
 		o.pieces = nil
 		return
 	}
-	// Not without end: each time, all of it is copied.
-	if last := len(o.pieces) - 1; last >= 0 && p.Text != "" && o.pieces[last].Kind == p.Kind && len(o.pieces[last].Text) < maxPiece {
-		o.pieces[last].Text += p.Text
-	} else {
-		o.pieces = append(o.pieces, p)
+	last := len(o.pieces) - 1
+	if last < 0 || p.Text == "" || o.pieces[last].Kind != p.Kind {
+		o.pieces = append(o.pieces, piece{CellOutput: p})
+		last++
+		o.pieces[last].Text = ""
 	}
+	o.pieces[last].text = append(o.pieces[last].text, p.Text...)
 	switch p.Kind {
 	case "stdout", "stderr":
 		o.live.write([]byte(p.Text))
@@ -62,11 +68,11 @@ func (o *cellOutput) result(ctx context.Context, env *Env, status string, isErro
 	for _, p := range o.pieces {
 		switch p.Kind {
 		case "stdout", "stderr":
-			stream = append(stream, p.Text...)
+			stream = append(stream, p.text...)
 			continue
 		case "error":
 			flush()
-			addLines(&text, errorText(p))
+			addLines(&text, errorText(p.CellOutput))
 			continue
 		}
 		flush()

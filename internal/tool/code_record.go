@@ -182,17 +182,17 @@ func recordedOutputs(o *cellOutput, count int) []notebook.Output {
 	outputs := []notebook.Output{}
 	room := maxRecorded
 	for _, p := range o.pieces {
-		size := len(p.Text)
+		size := len(p.text)
 		for _, b := range p.Data {
 			size += len(b)
 		}
-		if room -= min(size, maxRecordedText); room < 0 || size > maxRecorded && p.Text == "" {
+		if room -= min(size, maxRecordedText); room < 0 || size > maxRecorded && len(p.text) == 0 {
 			outputs = append(outputs, notebook.Stream("stderr", fmt.Sprintf("[%d bytes of output are not recorded]\n", size)))
 			continue
 		}
 		switch p.Kind {
 		case "stdout", "stderr":
-			outputs = append(outputs, notebook.Stream(p.Kind, Cut(p.Text, maxRecordedText, "")))
+			outputs = append(outputs, notebook.Stream(p.Kind, Cut(string(p.text), maxRecordedText, "")))
 		case "error":
 			outputs = append(outputs, notebook.Error(p.Name, p.Value, p.Traceback))
 		case "display":

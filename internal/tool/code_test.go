@@ -23,7 +23,7 @@ import (
 
 // kernelPython finds a Python that has ipykernel.
 var kernelPython = sync.OnceValue(func() string {
-	for _, p := range []string{os.Getenv("GLOVEBOX_TEST_PYTHON"), "/opt/python/bin/python", "python3"} {
+	for _, p := range []string{os.Getenv("GLOVEBOX_TEST_PYTHON"), "/opt/python/bin/python", "python3", "/usr/bin/python3"} {
 		if p != "" && exec.Command(p, "-c", "import ipykernel").Run() == nil {
 			return p
 		}
