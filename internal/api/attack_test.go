@@ -4,8 +4,10 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -98,5 +100,132 @@ func TestNoCapabilityInLogs(t *testing.T) {
 	if strings.Contains(log, capability) || strings.Contains(log, link) {
 		at := max(strings.Index(log, capability), strings.Index(log, link))
 		t.Errorf("the log has what lets people in: %s", log[max(0, at-200):at+20])
+	}
+}
+
+// TestEveryRouteOfAJob asks every route of a job, those to come as well, on
+// behalf of everyone who may not.
+func TestEveryRouteOfAJob(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t, func(o *Options) {
+		o.RequireTokens = true
+		o.Guest = func(string) (Machine, bool) { return &fakeMachine{}, true }
+	})
+	alice, reader, bob := e.token("alice", "write"), e.token("alice", "read"), e.token("bob", "write")
+	id, other := e.submit("mine", "Authorization", alice), e.submit("another", "Authorization", alice)
+	e.claim()
+	view, control := e.link(id, "view", "Authorization", alice), e.link(id, "control", "Authorization", alice)
+	elsewhere := e.link(other, "control", "Authorization", alice)
+	forged := strings.Map(func(r rune) rune {
+		if r == 'x' {
+			return 'y'
+		}
+		return 'x'
+	}, control[:1]) + control[1:]
+	ask := func(rt route, link string, headers ...string) int {
+		path := strings.NewReplacer("{id}", id, "{port}", "3000", "{path...}", "", "{handle}", strings.Repeat("a", 64)).Replace(rt.path)
+		if link != "" {
+			path += "?link=" + link
+		}
+		headers = append(headers, "Content-Type", "application/json")
+		if strings.HasSuffix(rt.path, "/ws") {
+			headers = append(headers, "Connection", "Upgrade", "Upgrade", "websocket", "Sec-WebSocket-Version", "13", "Sec-WebSocket-Key", "dGhlIHNhbXBsZSBub25jZQ==")
+		}
+		return e.do(rt.method, path, `{"scope":"control","control":"user","text":"x","port":3000}`, headers...).StatusCode
+	}
+	n := 0
+	for _, rt := range e.api.routes() {
+		if !strings.Contains(rt.path, "{id}") {
+			continue
+		}
+		n++
+		name := rt.method + " " + rt.path
+		if rt.scope == "" {
+			t.Errorf("%s asks for no token", name)
+		}
+		for who, got := range map[string]int{"nobody": ask(rt, ""), "a wrong token": ask(rt, "", "Authorization", "Bearer gbx_"+strings.Repeat("a", 43))} {
+			if got != 401 && got != 429 {
+				t.Errorf("%s of %s: %d", who, name, got)
+			}
+		}
+		if got := ask(rt, "", "Authorization", bob); got != 404 && got != 400 && got != 415 {
+			t.Errorf("another tenant's %s: %d", name, got)
+		}
+		refused := 403
+		if rt.link == "" {
+			refused = 401 // links are not looked at
+		}
+		for what, link := range map[string]string{"of another job": elsewhere, "forged": forged, "cut": control[:len(control)-1], "huge": strings.Repeat("A", 10_000), "empty": "%20"} {
+			if got := ask(rt, link); got != refused {
+				t.Errorf("%s with a link that is %s: %d", name, what, got)
+			}
+		}
+		if rt.link != glovebox.LinkView {
+			if got := ask(rt, view); got != refused {
+				t.Errorf("%s with a link to view: %d", name, got)
+			}
+		} else if rt.method != http.MethodGet {
+			t.Errorf("%s is no read, and is open to links to view", name)
+		}
+		if rt.scope == glovebox.ScopeWrite {
+			if got := ask(rt, "", "Authorization", reader); got != 403 {
+				t.Errorf("%s with a token to read: %d", name, got)
+			}
+		} else if rt.method != http.MethodGet && rt.path != "/jobs/{id}/links" && rt.path != "/jobs/{id}/places" {
+			t.Errorf("%s is no read, and is open to tokens that read", name)
+		}
+	}
+	for _, path := range []string{"links", "places"} { // these say what the body asks for is too much
+		if r := e.do("POST", "/jobs/"+id+"/"+path, map[string]string{"links": `{"scope":"control"}`, "places": `{"port":3000}`}[path], "Authorization", reader); r.StatusCode != 403 {
+			t.Errorf("%s with a token to read: %d", path, r.StatusCode)
+		}
+	}
+	if n < 15 {
+		t.Errorf("only %d routes were asked", n)
+	}
+	j, err := e.store.Job(t.Context(), "", id)
+	pending, err2 := e.store.PendingSignals(t.Context(), id)
+	if err != nil || err2 != nil || j.Status != glovebox.StatusRunning || len(pending) != 0 {
+		t.Errorf("something was done: %v, %v, %v, %v", j, pending, err, err2)
+	}
+}
+
+// TestFloodedViewers: displays that paint without end, and people who open the
+// screen and do not read, cost a bounded amount of memory and nobody else's
+// time.
+func TestFloodedViewers(t *testing.T) {
+	t.Parallel()
+	m, ready := displays(t)
+	e, id := liveEnv(t, m)
+	frame := append([]byte{0, 0, 0, 1, 0, 0, 0, 0, 5, 0, 3, 32, 0, 0, 0, 0}, make([]byte, 1280*800*4)...)
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	var sent atomic.Int64
+	for range maxScreens {
+		e.watch("/jobs/" + id + "/screen/ws") // and never reads again
+		display := <-ready
+		go func() {
+			for {
+				n, err := display.Write(frame)
+				sent.Add(int64(n))
+				if err != nil {
+					return
+				}
+			}
+		}()
+	}
+	for range 50 {
+		start := time.Now()
+		if r := e.do("GET", "/jobs/"+id, ""); r.StatusCode != 200 {
+			t.Fatalf("got %d", r.StatusCode)
+		}
+		if took := time.Since(start); took > 5*time.Second {
+			t.Errorf("an answer took %v", took)
+		}
+	}
+	runtime.ReadMemStats(&after)
+	if grown := int64(after.HeapAlloc) - int64(before.HeapAlloc); grown > 256<<20 { // other tests allocate too
+		t.Errorf("%d MiB for %d viewers, of %d MiB that the displays sent", grown>>20, maxScreens, sent.Load()>>20)
 	}
 }
