@@ -116,8 +116,8 @@ func TestNeedsTokens(t *testing.T) {
 
 func TestModels(t *testing.T) {
 	t.Parallel()
-	file := "models:\n- {model: 'chat:*', window: 131072}\n- model: chat:m\n  input_price: 1\n  output_price: 2.5\n  images: true\n"
-	want := `[{"model":"chat:*","window":131072},{"images":true,"input_price":1,"model":"chat:m","output_price":2.5}]`
+	file := "models:\n- {model: 'chat:*', window: 131072}\n- model: chat:m\n  computer: ''\n  input_price: 1\n  output_price: 2.5\n  images: true\n"
+	want := `[{"model":"chat:*","window":131072},{"computer":"","images":true,"input_price":1,"model":"chat:m","output_price":2.5}]`
 	c, err := load(t, file, nil, nil)
 	if err != nil {
 		t.Fatal(err)

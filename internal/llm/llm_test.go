@@ -1,6 +1,7 @@
 package llm
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -90,6 +91,42 @@ func TestLookup(t *testing.T) {
 	}
 	if Lookup("openai", "gpt-4-turbo").Reasoning || !Lookup("openai", "gpt-9").Reasoning {
 		t.Error("reasoning of unknown models")
+	}
+}
+
+// TestComputer checks which models have a computer tool of their provider's.
+func TestComputer(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[string]string{
+		"anthropic:claude-opus-5-5": AnthropicToolset, "anthropic:claude-opus-4-8": AnthropicToolset, "anthropic:claude-haiku-5-5-20261007": AnthropicToolset,
+		"anthropic:claude-opus-4-7": AnthropicComputer2, "anthropic:claude-sonnet-4-6": AnthropicComputer2, "anthropic:claude-opus-4-5-20251101": AnthropicComputer2,
+		"anthropic:claude-haiku-4-5-20251001": AnthropicComputer1, "anthropic:claude-9": "",
+		"openai:gpt-5.4": OpenAIComputer, "openai:gpt-5.4-mini": OpenAIComputer, "openai:gpt-5.5": OpenAIComputer, "openai:gpt-5.4-nano": "", "openai:gpt-5": "", "openai:gpt-9": "",
+		"gemini:gemini-3.5-flash": "", "chat:gpt-5.4": "",
+	} {
+		provider, model, _ := strings.Cut(name, ":")
+		if got := Lookup(provider, model).Computer; got != want {
+			t.Errorf("%s: %q, want %q", name, got, want)
+		}
+	}
+	for _, m := range models {
+		if m.Computer != "" && (!slices.Contains(ComputerTools[m.Provider], m.Computer) || !m.Images) {
+			t.Errorf("%s: %s", m.Name, m.Computer)
+		}
+	}
+	off, on := Override{Model: "anthropic:*", Computer: new("")}, Override{Model: "openai:gpt-6*", Computer: new(OpenAIComputer)}
+	if Lookup("anthropic", "claude-opus-5", off, on).Computer != "" || Lookup("openai", "gpt-6-sol", off, on).Computer != OpenAIComputer {
+		t.Error("overrides do nothing")
+	}
+	for _, o := range []Override{off, on} {
+		if err := o.Validate(); err != nil {
+			t.Error(err)
+		}
+	}
+	for _, o := range []Override{{Model: "openai:x", Computer: new(AnthropicToolset)}, {Model: "chat:x", Computer: new(OpenAIComputer)}} {
+		if err := o.Validate(); glovebox.CodeOf(err) != glovebox.CodeInvalid {
+			t.Errorf("%+v: %v", o, err)
+		}
 	}
 }
 

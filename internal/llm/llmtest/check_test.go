@@ -13,16 +13,18 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // good are requests that keep all rules, one a provider.
 var good = map[API]string{
 	Anthropic: `{"model":"m","max_tokens":10,"thinking":{"type":"adaptive","display":"summarized"},
-"tools":[{"name":"shell","description":"d","input_schema":{"type":"object"}}],
+"tools":[` + toolset + `,{"name":"shell","description":"d","input_schema":{"type":"object"}}],
 "system":[{"type":"text","text":"s","cache_control":{"type":"ephemeral"}}],
 "messages":[{"role":"user","content":[{"type":"text","text":"a"}]},
-{"role":"assistant","content":[{"type":"thinking","thinking":"hm","signature":"SIGN(hm)"},{"type":"tool_use","id":"c1","name":"shell","input":{}},{"type":"tool_use","id":"c2","name":"shell","input":{}}]},
-{"role":"user","content":[{"type":"tool_result","tool_use_id":"c1"},{"type":"tool_result","tool_use_id":"c2"},{"type":"text","text":"b"}]}],"stream":true}`,
-	OpenAI: `{"model":"m","instructions":"s","tools":[{"type":"function","name":"shell","description":"d","parameters":{"type":"object"},"strict":false}],
+{"role":"assistant","content":[{"type":"thinking","thinking":"hm","signature":"SIGN(hm)"},{"type":"tool_use","id":"c1","name":"shell","input":{}},{"type":"tool_use","id":"c2","name":"shell","input":{}},{"type":"tool_use","id":"NATIVE","name":"left_click","input":{"coordinate":[1,2]},"toolset_name":"computer"}]},
+{"role":"user","content":[{"type":"tool_result","tool_use_id":"NATIVE","is_error":true,"toolset_name":"computer","content":[{"type":"text","text":"x"}]},{"type":"tool_result","tool_use_id":"c1"},{"type":"tool_result","tool_use_id":"c2"},{"type":"text","text":"b"}]}],"stream":true}`,
+	OpenAI: `{"model":"m","instructions":"s","tools":[{"type":"computer"},{"type":"function","name":"shell","description":"d","parameters":{"type":"object"},"strict":false}],
 "input":[{"type":"message","role":"user","content":[{"type":"input_text","text":"a"}]},
 {"type":"reasoning","id":"r1","summary":[{"type":"summary_text","text":"hm"}],"encrypted_content":"SIGN(hm)"},
 {"type":"function_call","call_id":"c1","name":"shell","arguments":"{}"},{"type":"function_call","call_id":"c2","name":"shell","arguments":"{}"},
-{"type":"function_call_output","call_id":"c1","output":"x"},{"type":"function_call_output","call_id":"c2","output":[{"type":"input_text","text":"x"}]}],
+{"type":"function_call_output","call_id":"c1","output":"x"},{"type":"function_call_output","call_id":"c2","output":[{"type":"input_text","text":"x"}]},
+{"type":"computer_call","id":"i","call_id":"NATIVE","actions":[{"type":"move","x":1,"y":2}],"pending_safety_checks":[],"status":"completed"},
+{"type":"computer_call_output","call_id":"NATIVE","output":{"type":"computer_screenshot","image_url":"data:image/png;base64,eA=="}}],
 "include":["reasoning.encrypted_content"],"max_output_tokens":16,"prompt_cache_key":"k","store":false,"stream":true}`,
 	Chat: `{"model":"m","messages":[{"role":"system","content":"s"},{"role":"user","content":"a"},
 {"role":"assistant","content":"","tool_calls":[{"id":"c1","type":"function","function":{"name":"shell","arguments":"{}"}}]},
@@ -35,8 +37,20 @@ var good = map[API]string{
 "generationConfig":{"maxOutputTokens":10,"thinkingConfig":{"includeThoughts":true}}}`,
 }
 
+// toolset declares Anthropic's toolset.
+const toolset = `{"type":"computer_toolset_20260801"}`
+
+// named replaces what stands for the id of the call of a computer tool.
+func named(api API, s string) string {
+	id := nativeID("left_click", json.RawMessage(`{"coordinate":[1,2]}`))
+	if api == OpenAI {
+		id = nativeID("computer", json.RawMessage(`{"actions":[{"type":"move","x":1,"y":2}]}`))
+	}
+	return strings.ReplaceAll(s, "NATIVE", id)
+}
+
 func body(api API) string {
-	s := good[api]
+	s := named(api, good[api])
 	for _, text := range []string{"hm", "shell"} {
 		s = strings.ReplaceAll(s, "SIGN("+text+")", sign(api, text))
 	}
@@ -67,6 +81,21 @@ func TestCheckRefuses(t *testing.T) {
 		{Anthropic, `{"type":"text","text":"a"}`, `{"type":"text","text":"a","cache_control":{"type":"ephemeral"}},` + strings.Repeat(`{"type":"text","text":"a","cache_control":{"type":"ephemeral"}},`, 2) + `{"type":"text","text":"a","cache_control":{"type":"ephemeral"}}`, "5 cache breakpoints"},
 		{Anthropic, `"signature":`, `"cache_control":{"type":"ephemeral"},"signature":`, "invalid signature"},
 		{Anthropic, `[{"role":"user"`, `[{"role":"assistant"`, "not possible here"},
+		{Anthropic, toolset, strings.Replace(toolset, `}`, `,"name":"computer"}`, 1), "no name and no display"},
+		{Anthropic, toolset, `{"type":"computer_20251124","name":"computer"}`, "size of the display"},
+		{Anthropic, toolset, `{"type":"computer_1970"}`, "does not match"},
+		{Anthropic, toolset, toolset + "," + toolset, "declared twice"},
+		{Anthropic, toolset + ",", ``, "is not declared"},
+		{Anthropic, `"input":{"coordinate":[1,2]}`, `"input":{"coordinate":[1,3]}`, "not as it came"},
+		{Anthropic, `"toolset_name":"computer"}`, `"toolset_name":"other"}`, "is not declared"},
+		{Anthropic, `"toolset_name":"computer","content"`, `"content"`, "not that of the call"},
+		{Anthropic, `[{"type":"text","text":"x"}]`, `[{"type":"image","source":{"type":"base64","media_type":"image/png","data":"eA=="}}]`, "type `text`"},
+		{OpenAI, `{"type":"computer"},`, ``, "no computer tool is declared"},
+		{OpenAI, `"x":1`, `"x":2`, "not as it came"},
+		{OpenAI, `"pending_safety_checks":[]`, `"pending_safety_checks":[{"id":"sc"}]`, "not acknowledged"},
+		{OpenAI, `"actions":`, `"action":{},"actions":`, "lacks its id"},
+		{OpenAI, `{"type":"computer_screenshot","image_url":"data:image/png;base64,eA=="}`, `{"type":"computer_screenshot","image_url":""}`, "is no screenshot"},
+		{OpenAI, `"type":"computer_call_output","call_id":"NATIVE","output":{"type":"computer_screenshot","image_url":"data:image/png;base64,eA=="}`, `"type":"function_call_output","call_id":"NATIVE","output":"x"`, "not that of a computer_call"},
 		{OpenAI, `"store":false`, `"store":true`, "store"},
 		{OpenAI, `"prompt_cache_key":"k",`, ``, "prompt_cache_key"},
 		{OpenAI, `["reasoning.encrypted_content"]`, `[]`, "without include"},
@@ -89,7 +118,7 @@ func TestCheckRefuses(t *testing.T) {
 		if err := Check(c.api, []byte(b)); err != nil || !json.Valid([]byte(b)) {
 			t.Fatalf("%s: the good request is refused: %v", c.api, err)
 		}
-		bad := strings.Replace(b, c.old, c.new, 1)
+		bad := strings.Replace(b, named(c.api, c.old), named(c.api, c.new), 1)
 		if bad == b {
 			t.Errorf("%s: %q is not in the request", c.api, c.old)
 		}
