@@ -9,7 +9,7 @@ GVISOR  := $(shell go list -m -f '{{.Version}}' gvisor.dev/gvisor)
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 LDFLAGS := -s -w -X gvisor.dev/gvisor/runsc/version.version=$(GVISOR) -X main.version=$(VERSION)
 
-.PHONY: build demo test test-setup unit race lint cross bench image setup generate clean web web-check web-deps
+.PHONY: build demo test test-setup test-dockerfile unit race lint cross bench image setup generate clean web web-check web-deps
 
 build:
 	go build -ldflags '$(LDFLAGS)' -o bin/glovebox ./cmd/glovebox
@@ -23,13 +23,18 @@ image: build
 demo: setup image
 	scripts/demo.sh
 
-test: test-setup image lint cross unit race
+test: test-setup web-check image lint cross unit race
 
 test-setup:
 	scripts/setup.sh test
 
 unit:
 	go test -timeout 15m ./...
+
+# The whole image by "docker build", which takes ten minutes, downloads and a
+# debian:trixie; otherwise the tests finish what "make image" has built.
+test-dockerfile:
+	GLOVEBOX_E2E_DOCKERFILE=1 go test -timeout 40m -count 1 -v -run TestDockerfile ./e2e/machine
 
 # The race detector needs cgo. The packages that hold gVisor are left out: it
 # takes ten minutes to compile with the detector, and its users are tested above.

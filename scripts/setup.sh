@@ -6,7 +6,7 @@
 #   scripts/setup.sh test    also what the tests need
 set -eu
 
-# package, the file that shows that it is there, and why it is needed
+# package, the file or command that shows that it is there, and why it is needed
 run="
 mmdebstrap|/usr/bin/mmdebstrap|builds the machine image
 debian-archive-keyring|/usr/share/keyrings/debian-archive-keyring.gpg|checks the signatures of what goes into the image
@@ -19,7 +19,23 @@ test="
 gcc|/usr/bin/gcc|the race detector of the tests is C
 libc6-dev|/usr/include/stdlib.h|the race detector of the tests is C
 unzip|/usr/bin/unzip|the tests unpack artifacts with a second program
+patch|patch|the tests apply diffs with a second program
 erofs-utils|/usr/bin/fsck.erofs|the tests have images of ours checked by the file system's own program
+tigervnc-standalone-server|Xvnc|the tests of the screen, the mouse and the keyboard have one outside the sandbox
+tigervnc-tools|vncpasswd|the display's password is compared with what its own program makes
+openbox|openbox|windows are listed and focused as a window manager has them
+xterm|xterm|the tests type into a window
+x11-utils|xmessage|the tests click in a window
+x11-xserver-utils|xsetroot|the tests paint the screen
+x11-xkb-utils|setxkbmap|the tests change the layout of the keyboard
+imagemagick|import|screenshots are compared with those of a second program
+chromium|chromium|the tests open pages in it, hostile ones included
+python3-ipykernel|/usr/share/doc/python3-ipykernel|the tests of kernels run one outside the sandbox
+nginx-light|/usr/sbin/nginx|the server is tested behind it
+caddy|caddy|the server is tested behind it
+nodejs|node|the page is built anew and compared with what is committed
+npm|npm|the page is built anew and compared with what is committed
+docker.io|docker|the tests of the Docker driver and of the image need an engine
 "
 
 want=$run
@@ -34,7 +50,7 @@ missing=
 reasons=
 while IFS='|' read -r package file why; do
 	[ -n "$package" ] || continue
-	[ -e "$file" ] && continue
+	[ -e "$file" ] || command -v "$file" >/dev/null && continue
 	missing="$missing $package"
 	reasons="$reasons
   $package: $why"
@@ -56,6 +72,30 @@ if [ -n "$missing" ]; then
 	$sudo apt-get update -q
 	# shellcheck disable=SC2086 # the names are words
 	$sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends $missing
+
+	# The tests start their own; a machine that had none should not serve port 80.
+	if [ -d /run/systemd/system ]; then
+		case "$missing" in *nginx-light*) $sudo systemctl disable --quiet --now nginx ;; esac
+		case "$missing" in *caddy*) $sudo systemctl disable --quiet --now caddy ;; esac
+	fi
+fi
+
+# Vite needs a Node that not every distribution has.
+if [ "${1:-run}" = test ] && ! node -e 'const [a, b] = process.versions.node.split(".").map(Number); process.exit(a > 22 || a == 22 && b >= 12 || a == 20 && b >= 19 ? 0 : 1)'; then
+	echo "setup: $(command -v node) is version $(node --version); building the page needs 20.19, 22.12 or later. Please install one." >&2
+	exit 1
+fi
+
+# Where nothing else starts services, as in a container, the engine is started
+# here. What needs it is skipped if it can't run.
+if [ "${1:-run}" = test ] && [ "$(id -u)" = 0 ] && command -v dockerd >/dev/null && ! docker version >/dev/null 2>&1; then
+	log=/var/log/glovebox-dockerd.log
+	setsid nohup dockerd >$log 2>&1 </dev/null &
+	for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30; do
+		docker version >/dev/null 2>&1 && break
+		sleep 1
+	done
+	docker version >/dev/null 2>&1 || echo "setup: the Docker engine does not start here, so that its tests will be skipped; see $log" >&2
 fi
 
 [ "$(id -u)" = 0 ] && exit 0

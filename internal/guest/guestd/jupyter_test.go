@@ -36,7 +36,7 @@ type lab struct {
 func startLab(t *testing.T, b *sandbox) *lab {
 	t.Helper()
 	if exec.Command(pythonWithKernel(), "-c", "import jupyterlab").Run() != nil {
-		t.Skip("needs jupyterlab in the Python that has ipykernel")
+		t.Skip("needs jupyterlab in the Python that has ipykernel; the tests in gVisor use the image's")
 	}
 	config, err := filepath.Abs("../../../image/jupyter")
 	if err != nil {

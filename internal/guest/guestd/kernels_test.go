@@ -340,7 +340,7 @@ func TestBashKernel(t *testing.T) {
 
 func TestTypeScriptKernel(t *testing.T) {
 	if denoProgram() == "" {
-		t.Skip("needs deno (npm install deno), or one named by GLOVEBOX_TEST_DENO")
+		t.Skip("needs deno (npm install deno), or one named by GLOVEBOX_TEST_DENO; the tests in gVisor use the image's")
 	}
 	c, _ := kernels(t)
 	ts := func(code string) seen { return run(t, c, guest.Cell{Language: "typescript", Code: code}) }
