@@ -292,3 +292,27 @@ func TestBatchHalts(t *testing.T) {
 		}
 	})
 }
+
+// TestComputerTool: only a model that has a computer tool of its provider's is
+// asked with what the tool says about that.
+func TestComputerTool(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		for _, kind := range []string{"", llm.AnthropicToolset} {
+			var seen *llm.ToolSpec
+			w := newWorld(glovebox.Limits{}, func(_ context.Context, r *llm.Request, _ func(glovebox.ModelDelta)) (*llm.Response, error) {
+				seen = r.ComputerTool()
+				return answer(finish("z", "true")), nil
+			})
+			w.extra = []tool.Tool{tool.GUI()}
+			o := w.options()
+			o.Info.Computer = kind
+			if out, err := Run(t.Context(), o); err != nil || out.Status != glovebox.StatusComplete {
+				t.Fatalf("%+v, %v", out, err)
+			}
+			if (seen != nil) != (kind != "") || seen != nil && seen.Name != guiTool {
+				t.Errorf("%q: %+v", kind, seen)
+			}
+		}
+	})
+}

@@ -70,7 +70,11 @@ func newRun(ctx context.Context, o Options) (*run, error) {
 			return nil, glovebox.Errorf(glovebox.CodeInternal, "two tools are named %q", t.Name)
 		}
 		r.tools[t.Name] = t
-		specs = append(specs, llm.ToolSpec{Name: t.Name, Description: t.Description, Schema: t.Schema, Computer: t.Computer})
+		spec := llm.ToolSpec{Name: t.Name, Description: t.Description, Schema: t.Schema}
+		if o.Info.Computer != "" {
+			spec.Computer = t.Computer
+		}
+		specs = append(specs, spec)
 	}
 	r.memory = memory.New(memory.Options{Standing: o.Standing, Tools: specs})
 	if err := r.sync(ctx); err != nil {

@@ -9,10 +9,11 @@ import (
 
 // What is assumed of things that are not text.
 const (
-	requestTokens = 600   // what providers put around tools and system text
-	blockTokens   = 12    // around a message or block: role, ids, markers
-	toolTokens    = 40    // around the declaration of a tool
-	imageTokens   = 5_000 // an image of unknown size: the largest that models look at
+	requestTokens  = 600   // what providers put around tools and system text
+	blockTokens    = 12    // around a message or block: role, ids, markers
+	toolTokens     = 40    // around the declaration of a tool
+	computerTokens = 5_000 // the declaration of a provider's own computer tool, as Anthropic counts it for the largest
+	imageTokens    = 5_000 // an image of unknown size: the largest that models look at
 )
 
 // safety is what [TokensOf] is multiplied with for an upper bound, in
@@ -30,6 +31,9 @@ func EstimateTokens(r *Request) int64 {
 	n := int64(requestTokens) + Bound(r.System)
 	for _, t := range r.Tools {
 		n += toolTokens + Bound(t.Name) + Bound(t.Description) + Bound(string(t.Schema))
+		if t.Computer != nil {
+			n += computerTokens
+		}
 	}
 	for _, m := range r.Messages {
 		n += blockTokens
