@@ -146,21 +146,23 @@ func (d *desktop) take() bool {
 }
 
 // screen joins a WebSocket to the display, which asks for the password. Pages
-// from elsewhere may not connect.
+// from elsewhere may not connect, and what is no WebSocket does not reach the
+// display.
 func (d *desktop) screen(w http.ResponseWriter, r *http.Request) {
 	if !d.take() {
 		http.Error(w, "too many connections are open", http.StatusServiceUnavailable)
 		return
 	}
 	defer func() { <-d.slots }()
-	inside, err := d.services.Dial(r.Context(), guest.ServiceDisplay)
-	if err != nil {
-		http.Error(w, "the display does not answer", http.StatusBadGateway)
-		return
-	}
 	ws, err := websocket.Accept(w, r, &websocket.AcceptOptions{Subprotocols: []string{"binary"}, CompressionMode: websocket.CompressionDisabled})
 	if err != nil { // it has answered
-		inside.Close()
+		return
+	}
+	ctx, cancel := context.WithTimeout(d.ctx, 30*time.Second)
+	defer cancel()
+	inside, err := d.services.Dial(ctx, guest.ServiceDisplay)
+	if err != nil {
+		_ = ws.Close(websocket.StatusTryAgainLater, "the display does not answer")
 		return
 	}
 	ws.SetReadLimit(1 << 20)

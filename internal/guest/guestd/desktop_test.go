@@ -133,6 +133,11 @@ func TestDesktop(t *testing.T) {
 	if _, err := ws("http://elsewhere.example"); err == nil {
 		t.Error("a page from elsewhere may connect")
 	}
+	if resp, err := client.Get("http://" + page.Addr().String() + "/websockify"); err != nil || resp.StatusCode != http.StatusUpgradeRequired {
+		t.Errorf("what is no WebSocket: %v, %v", resp, err)
+	} else {
+		resp.Body.Close()
+	}
 	conn, err := ws("http://" + page.Addr().String())
 	if err != nil {
 		t.Fatal(err)

@@ -16,6 +16,7 @@ import (
 	"errors"
 	"io"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/glovebox-dev/glovebox"
@@ -99,9 +100,18 @@ func Parse(b []byte) ([]Definition, error) {
 			return nil, err
 		}
 		known[d.Name] = true
+		if strings.HasPrefix(path.Base(d.Command[0]), "X") && d.Secret != nil && d.Secret.Format == FormatVNC && !slices.ContainsFunc(d.Command, func(a string) bool { return strings.Contains(a, blacklist) }) {
+			d.Command = append(d.Command, "-"+blacklist+"=0")
+		}
 	}
 	return defs, nil
 }
+
+// blacklist is the option by which TigerVNC locks an address out whose
+// connections did not know the password. To it, all that come over its socket
+// are one address: a few connections that were given up, of anyone, would keep
+// everyone from the screen, for longer each time. The password is random.
+const blacklist = "UseBlacklist"
 
 // check checks one definition. After may name only what was listed before,
 // so that there are no circles.

@@ -345,3 +345,15 @@ func TestSecrets(t *testing.T) {
 		}
 	}
 }
+
+// TestNoBlacklist: the display does not lock out everyone for the failures of
+// one, unless its image wants that.
+func TestNoBlacklist(t *testing.T) {
+	t.Parallel()
+	for command, want := range map[string]string{`"Xvnc",":1"`: "Xvnc :1 -UseBlacklist=0", `"Xvnc","-UseBlacklist=1"`: "Xvnc -UseBlacklist=1"} {
+		defs, err := Parse([]byte(`[{"name":"display","command":[` + command + `],"ready":{},"secret":{"path":"/run/p","format":"vncpasswd"}},{"name":"x","command":["x"],"ready":{},"secret":{"path":"/run/q","format":"text"}}]`))
+		if err != nil || strings.Join(defs[0].Command, " ") != want || len(defs[1].Command) != 1 {
+			t.Errorf("%+v, %v", defs, err)
+		}
+	}
+}
