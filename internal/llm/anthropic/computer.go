@@ -64,7 +64,8 @@ func (o offer) native(name, toolset string) bool {
 	return o.kind != "" && toolset == "" && name == computer.Toolset
 }
 
-// call returns the block of a call: one of the provider's tool becomes one of
+// call returns the block of a call, given its input as [wire.Input] returns
+// it: one of the provider's tool becomes one of
 // ours. What can't be translated becomes a call that ours refuses.
 func (o offer) call(b *block, input json.RawMessage) glovebox.Block {
 	use := glovebox.Block{Type: glovebox.BlockToolUse, CallID: b.id, Name: b.name, Input: input}
@@ -75,14 +76,16 @@ func (o offer) call(b *block, input json.RawMessage) glovebox.Block {
 	if b.toolset != "" {
 		member = b.name
 	}
-	came := nativeCall{Name: b.name, Toolset: b.toolset, Input: wire.InputObject(input)}
 	use.Name, use.Input = o.tool.Name, computer.Unreadable(member, input)
 	if in, err := computer.Anthropic(member, input); err == nil {
 		if raw, err := wire.Marshal(in); err == nil {
 			use.Input = raw
 		}
 	}
-	if raw, err := wire.Marshal(came); err == nil { // valid JSON can always be encoded
+	if input[0] != '{' { // it was cut, or no object: it could not go back as it came
+		return use
+	}
+	if raw, err := wire.Marshal(nativeCall{Name: b.name, Toolset: b.toolset, Input: input}); err == nil { // valid JSON can always be encoded
 		use.Provider, use.Opaque = Provider, raw
 	}
 	return use

@@ -42,15 +42,15 @@ func turns(kind string) []turn {
 		return []turn{
 			{[]glovebox.Block{think("I click."), native("left_click", `{"coordinate":[10,20],"text":"ctrl"}`), native("type", `{"text":"a<b"}`), use("shell", `{"command":"ls"}`), native("screenshot", `{}`)},
 				[]string{`{"action":"left_click","coordinate":[10,20],"text":"ctrl"}`, `{"action":"type","text":"a<b"}`, `{"action":"screenshot"}`}},
-			{[]glovebox.Block{native("key", `{"text":"Down","repeat":3}`), native("dance", `{"how":"well"}`), native("zoom", `{"region":[1,2]}`)},
-				[]string{`{"action":"key","text":"Down Down Down"}`, "!dance", "!zoom"}},
+			{[]glovebox.Block{native("key", `{"text":"Down","repeat":3}`), native("dance", `{"how":"well"}`), native("zoom", `{"region":[1,2]}`), native("scroll", `{"scroll_amo`), native("wait", `[1]`)},
+				[]string{`{"action":"key","text":"Down Down Down"}`, "!dance", "!zoom", "!scroll", "!wait"}},
 		}
 	case llm.AnthropicComputer1, llm.AnthropicComputer2:
 		return []turn{
 			{[]glovebox.Block{think("I click."), native("computer", `{"action":"left_click","coordinate":[10,20]}`), native("computer", `{"action":"type","text":"a<b"}`), use("shell", `{}`)},
 				[]string{`{"action":"left_click","coordinate":[10,20]}`, `{"action":"type","text":"a<b"}`}},
-			{[]glovebox.Block{native("computer", `{"action":"scroll","scroll_direction":"down","scroll_amount":3}`), native("computer", `{"action":"dance"}`)},
-				[]string{`{"action":"scroll","scroll_direction":"down","scroll_amount":3}`, "!dance"}},
+			{[]glovebox.Block{native("computer", `{"action":"scroll","scroll_direction":"down","scroll_amount":3}`), native("computer", `{"action":"dance"}`), native("computer", `{"action":"zo`)},
+				[]string{`{"action":"scroll","scroll_direction":"down","scroll_amount":3}`, "!dance", "!"}},
 		}
 	case llm.OpenAIComputer:
 		return []turn{
@@ -104,6 +104,11 @@ func (x exercise) computer(t *testing.T) {
 				}
 			}
 			sent := s.Requests()
+			for i := range sent[1:] {
+				if err := Growth(x.api, sent[i], sent[i+1]); err != nil {
+					t.Errorf("request %d: %v", i+1, err)
+				}
+			}
 			last := sent[len(sent)-1]
 			if !bytes.Equal(last, sent[len(sent)-2]) {
 				t.Errorf("the same request was sent as\n%s\nand\n%s", sent[len(sent)-2], last)
