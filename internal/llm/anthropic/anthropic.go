@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"strings"
 	"sync/atomic"
 
@@ -51,12 +52,34 @@ func (m *Model) Encode(r *llm.Request) ([]byte, error) { return wire.Marshal(enc
 func (m *Model) Stream(ctx context.Context, r *llm.Request, delta func(glovebox.ModelDelta)) (*llm.Response, error) {
 	cfg := m.config()
 	resp, err := m.stream(ctx, cfg, r, delta)
-	kind := offered(cfg, r).kind
-	if e, ok := errors.AsType[*llm.Error](err); ok && e.Kind == llm.KindInvalid && kind != "" && strings.Contains(e.Msg, kind) {
+	e, ok := errors.AsType[*llm.Error](err)
+	if !ok || e.Kind != llm.KindInvalid {
+		return resp, err
+	}
+	if kind := offered(cfg, r).kind; kind != "" && strings.Contains(e.Msg, kind) {
 		m.plain.Store(true)
 		return m.stream(ctx, m.config(), r, delta)
 	}
+	if strings.Contains(e.Msg, "`signature` in `thinking`") {
+		if bare, had := withoutThinking(r); had {
+			return m.stream(ctx, cfg, bare, delta)
+		}
+	}
 	return resp, err
+}
+
+// withoutThinking returns r without what the model thought before. Some
+// models take it back only while all that came before it is unchanged, which
+// it is no more once old results were left out to make room.
+func withoutThinking(r *llm.Request) (bare *llm.Request, had bool) {
+	out := *r
+	out.Messages = slices.Clone(r.Messages)
+	for i, m := range out.Messages {
+		blocks := slices.DeleteFunc(slices.Clone(m.Blocks), func(b glovebox.Block) bool { return b.Type == glovebox.BlockReasoning })
+		had = had || len(blocks) < len(m.Blocks)
+		out.Messages[i].Blocks = blocks
+	}
+	return &out, had
 }
 
 func (m *Model) stream(ctx context.Context, cfg wire.Config, r *llm.Request, delta func(glovebox.ModelDelta)) (*llm.Response, error) {

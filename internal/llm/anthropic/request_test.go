@@ -84,3 +84,32 @@ func TestRedacted(t *testing.T) {
 		t.Errorf("%s is not in %s", resp.Message.Blocks[0].Opaque, sent)
 	}
 }
+
+// TestThinkingOfAnotherPast checks that a conversation goes on whose earlier
+// part was changed, although the provider does not take back what the model
+// thought after it.
+func TestThinkingOfAnotherPast(t *testing.T) {
+	t.Parallel()
+	no := llmtest.Answer{Fault: llmtest.Fault{Kind: llmtest.Refuse, Status: 400, Code: "invalid_request_error",
+		Message: "messages.1.content.0: Invalid `signature` in `thinking` block. The block is bound to a different conversation. Remove the block."}}
+	said := llmtest.Answer{Blocks: []glovebox.Block{{Type: glovebox.BlockReasoning, Text: "hm"}, glovebox.Text("a")}}
+	s := llmtest.NewServer(t, llmtest.Anthropic, said, no, said, no)
+	m := New(wire.Config{Info: llm.Info{Name: "m", MaxOutput: 100, Reasoning: true}, APIKey: llmtest.Key, BaseURL: s.URL, HTTP: s.Client()})
+	r := llmtest.Request()
+	for range 2 {
+		resp, err := m.Stream(t.Context(), r, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Messages = append(r.Messages, resp.Message, glovebox.Message{Role: glovebox.RoleUser, Blocks: []glovebox.Block{glovebox.Text("on")}})
+	}
+	for i, body := range s.Requests() {
+		if has := strings.Contains(string(body), `"signature"`); has != (i == 1) {
+			t.Errorf("request %d: %s", i, body)
+		}
+	}
+	// Where there is nothing to leave out, the refusal stands.
+	if _, err := m.Stream(t.Context(), llmtest.Request(), nil); llmtest.KindOf(err) != llm.KindInvalid {
+		t.Error(err)
+	}
+}
