@@ -2,7 +2,6 @@ package client
 
 import (
 	"context"
-	"encoding/json"
 	"io"
 	"iter"
 	"net/http"
@@ -71,31 +70,11 @@ func (c *Client) Diff(ctx context.Context, id, from, to, path string) (*glovebox
 // number of one, "start" or "now", and returns its size. CodeConflict if it is
 // a directory.
 func (c *Client) FileAt(ctx context.Context, id, path, step string) (body io.ReadCloser, size int64, err error) {
-	resp, err := c.send(ctx, call{method: http.MethodGet, path: filePath(id, path), query: url.Values{"step": {step}}})
-	if err != nil {
-		return nil, 0, plain(err)
-	}
-	if isDir(resp) {
-		resp.Body.Close()
-		return nil, 0, &glovebox.Error{Code: glovebox.CodeConflict, Field: "path", Value: path, Msg: "it is a directory, not a file"}
-	}
-	return resp.Body, resp.ContentLength, nil
+	return c.file(ctx, id, path, url.Values{"step": {step}})
 }
 
 // DirAt lists a directory of a job's project as it was at the end of a step.
 // CodeConflict if it is a file.
 func (c *Client) DirAt(ctx context.Context, id, path, step string) (*glovebox.DirList, error) {
-	resp, err := c.send(ctx, call{method: http.MethodGet, path: filePath(id, path) + "/", query: url.Values{"step": {step}}})
-	if err != nil {
-		return nil, plain(err)
-	}
-	defer resp.Body.Close()
-	if !isDir(resp) {
-		return nil, &glovebox.Error{Code: glovebox.CodeConflict, Field: "path", Value: path, Msg: "it is a file, not a directory"}
-	}
-	l := new(glovebox.DirList)
-	if err := json.NewDecoder(io.LimitReader(resp.Body, maxAnswer)).Decode(l); err != nil {
-		return nil, c.unreachable(ctx, err)
-	}
-	return l, nil
+	return c.dir(ctx, id, path, url.Values{"step": {step}})
 }

@@ -171,7 +171,11 @@ func (c *Client) Manifest(ctx context.Context, id string) (*glovebox.Manifest, e
 // Dir lists a directory of a job's project; "" is its root. CodeConflict if
 // it is a file.
 func (c *Client) Dir(ctx context.Context, id, path string) (*glovebox.DirList, error) {
-	resp, err := c.send(ctx, call{method: http.MethodGet, path: filePath(id, path) + "/"})
+	return c.dir(ctx, id, path, nil)
+}
+
+func (c *Client) dir(ctx context.Context, id, path string, query url.Values) (*glovebox.DirList, error) {
+	resp, err := c.send(ctx, call{method: http.MethodGet, path: filePath(id, path) + "/", query: query})
 	if err != nil {
 		return nil, plain(err)
 	}
@@ -189,7 +193,11 @@ func (c *Client) Dir(ctx context.Context, id, path string) (*glovebox.DirList, e
 // File opens a file of a job's project for reading, and returns its size.
 // CodeConflict if it is a directory.
 func (c *Client) File(ctx context.Context, id, path string) (body io.ReadCloser, size int64, err error) {
-	resp, err := c.send(ctx, call{method: http.MethodGet, path: filePath(id, path)})
+	return c.file(ctx, id, path, nil)
+}
+
+func (c *Client) file(ctx context.Context, id, path string, query url.Values) (body io.ReadCloser, size int64, err error) {
+	resp, err := c.send(ctx, call{method: http.MethodGet, path: filePath(id, path), query: query})
 	if err != nil {
 		return nil, 0, plain(err)
 	}

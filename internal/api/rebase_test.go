@@ -2,6 +2,7 @@ package api
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"net/http"
 	"runtime"
@@ -103,7 +104,7 @@ func TestRebaseParts(t *testing.T) {
 		}
 	}
 	_, err := io.ReadAll(&rebaser{r: io.MultiReader(strings.NewReader("x"), iotest.ErrReader(io.ErrUnexpectedEOF)), match: cssPath, path: "/"})
-	if err != io.ErrUnexpectedEOF {
+	if !errors.Is(err, io.ErrUnexpectedEOF) {
 		t.Errorf("a broken script: %v", err)
 	}
 }

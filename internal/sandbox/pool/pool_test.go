@@ -29,6 +29,7 @@ type stub struct {
 }
 
 func newStub(t *testing.T) *stub {
+	t.Helper()
 	return &stub{t: t, all: make(map[sandbox.ID]sandbox.Info), tried: make(chan struct{}, 100)}
 }
 

@@ -37,6 +37,7 @@ type stub struct {
 }
 
 func newStub(t *testing.T) *stub {
+	t.Helper()
 	return &stub{t: t, key: "k1", all: make(map[sandbox.ID]sandbox.Info)}
 }
 
