@@ -78,7 +78,7 @@ func (c *controller) restore(t *template) error {
 	if err := c.conn.Call(boot.ContMgrRestore, &boot.RestoreOpts{
 		FilePayload: urpc.FilePayload{Files: t.files}, HavePagesFile: true, Background: true,
 	}, nil); err != nil {
-		return fmt.Errorf("restore the machine: %w", err)
+		return fmt.Errorf("restore the machine: %s", brief(err))
 	}
 	return nil
 }

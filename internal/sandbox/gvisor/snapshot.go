@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -190,9 +191,24 @@ func (d *Driver) save(ctx context.Context, r *record, aside string) (files []*os
 		HavePagesFile:                  true,
 		FilePayload:                    urpc.FilePayload{Files: files},
 	}, nil); err != nil {
-		return files, fmt.Errorf("save the state: %w", err)
+		return files, fmt.Errorf("save the state: %s", brief(err))
 	}
 	return files, nil
+}
+
+// brief says what gVisor says, which goes on with what it was about to write
+// and with its stack, for many lines.
+func brief(err error) string {
+	const most = 200
+	text := err.Error()
+	if strings.Contains(text, unix.ENOSPC.Error()) {
+		return unix.ENOSPC.Error()
+	}
+	text, _, _ = strings.Cut(text, "\n")
+	if len(text) > most {
+		text = strings.ToValidUTF8(text[:most], "") + "..."
+	}
+	return text
 }
 
 func writeManifest(dir string, m *manifest) error {

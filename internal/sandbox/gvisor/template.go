@@ -86,6 +86,14 @@ func unusable(dir, format string, args ...any) error {
 		Msg: fmt.Sprintf("template %s: %s", filepath.Base(dir), fmt.Sprintf(format, args...)), Err: sandbox.ErrTemplate}
 }
 
+// because is an error, if there is one, behind what it led to.
+func because(err error) string {
+	if err == nil {
+		return ""
+	}
+	return ": " + err.Error()
+}
+
 // verified remembers which templates were read whole and found to be what
 // was written, by the state of their files at that time.
 type verified struct {
@@ -112,7 +120,7 @@ func (d *Driver) openTemplate(dir, image string, l glovebox.Limits) (_ *template
 	t := new(template)
 	ok, err := local.ReadJSON(filepath.Join(dir, manifestFile), &t.manifest)
 	if err != nil || !ok || len(t.Files) != len(templateFiles) {
-		return nil, unusable(dir, "it has no readable manifest (%v)", err)
+		return nil, unusable(dir, "it has no readable manifest%s", because(err))
 	}
 	key, err := d.TemplateKey()
 	if err != nil {
@@ -122,7 +130,7 @@ func (d *Driver) openTemplate(dir, image string, l glovebox.Limits) (_ *template
 		return nil, unusable(dir, "it was made by another version, or for another processor")
 	}
 	if id, err := fileIDOf(image); err != nil || id != t.Image {
-		return nil, unusable(dir, "it was made of another image (%v)", err)
+		return nil, unusable(dir, "it was made of another image%s", because(err))
 	}
 	if why := frozenDiffer(t.Limits, l); why != "" {
 		return nil, unusable(dir, "%s", why)
@@ -141,7 +149,7 @@ func (d *Driver) openTemplate(dir, image string, l glovebox.Limits) (_ *template
 		t.files = append(t.files, f)
 		var st unix.Stat_t
 		if err := unix.Fstat(int(f.Fd()), &st); err != nil || e.Name != templateFiles[i] || st.Size != e.Size {
-			return nil, unusable(dir, "%s has %d bytes, not %d (%v)", templateFiles[i], st.Size, e.Size, err)
+			return nil, unusable(dir, "%s has %d bytes, and the manifest says %d of %.80q%s", templateFiles[i], st.Size, e.Size, e.Name, because(err))
 		}
 		stamp += fmt.Sprintln(st.Dev, st.Ino, st.Size, st.Mtim, st.Ctim, e.SHA256)
 	}
@@ -171,7 +179,7 @@ func (d *Driver) verify(dir, stamp string, t *template) error {
 	for i, e := range t.Files {
 		sum, err := sumOf(t.files[i])
 		if err != nil || sum != e.SHA256 {
-			return unusable(dir, "%s is damaged (%v)", e.Name, err)
+			return unusable(dir, "%s is damaged%s", e.Name, because(err))
 		}
 		if _, err := t.files[i].Seek(0, io.SeekStart); err != nil {
 			return unusable(dir, "%v", err)

@@ -2,6 +2,7 @@ package gvisor
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -168,5 +169,23 @@ func TestNoNewPrivileges(t *testing.T) {
 	t.Parallel()
 	if !specOf("id", 0).Process.NoNewPrivileges {
 		t.Error("a program may gain privileges")
+	}
+}
+
+// TestBriefErrors: what gVisor says with its stack, and what is not an error at
+// all, are in no message.
+func TestBriefErrors(t *testing.T) {
+	t.Parallel()
+	for long, want := range map[string]string{
+		"error serializing object &wire.Array{" + strings.Repeat("x", 20_000) + "\nwrite pages: no space left on device\ngoroutine 1": "no space left on device",
+		"no such thing\ngoroutine 34 [running]:\n": "no such thing",
+		strings.Repeat("é", 500):                   strings.Repeat("é", 100) + "...",
+	} {
+		if got := brief(errors.New(long)); got != want {
+			t.Errorf("%q", got)
+		}
+	}
+	if s := because(nil) + because(errors.New("x")); s != ": x" {
+		t.Errorf("%q", s)
 	}
 }
