@@ -227,6 +227,9 @@ func (a *API) serveRoute(rt route, query map[string]bool, w *response, r *http.R
 	if err != nil {
 		return err
 	}
+	if c.link != "" {
+		w.Header().Set("Glovebox-Link", string(c.link)) // so that a page offers what it allows
+	}
 	if r.URL.RawQuery != "" && !rt.anyQuery {
 		if err := checkQuery(r.URL.RawQuery, query); err != nil {
 			return err

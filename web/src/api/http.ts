@@ -84,14 +84,16 @@ export const jobLink = {
   /** The server said that the link is for watching only. */
   watchOnly(job: string) {
     const l = links.get(job);
-    if (l) links.set(job, { ...l, control: false });
+    if (l?.control) links.set(job, { ...l, control: false });
   },
 };
 
+/** The job that a path of the API is about. */
+const jobOf = (path: string): string => decodeURIComponent(/^\/?(?:jobs|status)\/([^/?]+)/.exec(path)?.[1] ?? "");
+
 /** The path with the link of its job, where the page has no token but a link. */
 export function withLink(path: string): string {
-  const job = /^\/?(?:jobs|status)\/([^/?]+)/.exec(path)?.[1];
-  const l = job && !session.token ? links.get(decodeURIComponent(job)) : undefined;
+  const l = session.token ? undefined : links.get(jobOf(path));
   return l ? `${path}${path.includes("?") ? "&" : "?"}link=${encodeURIComponent(l.link)}` : path;
 }
 
@@ -119,6 +121,7 @@ export async function request(path: string, o: RequestOptions = {}): Promise<Res
     if (o.signal?.aborted) throw err;
     throw new ApiError(0, { hint: "Is it running? The page tries again by itself." });
   }
+  if (res.headers.get("Glovebox-Link") === "view") jobLink.watchOnly(jobOf(path));
   if (res.ok || res.status === 304) return res;
   throw await asError(res);
 }

@@ -34,6 +34,12 @@ export function useReadOnly(): boolean {
   return !session.token && jobLink.get(id) !== undefined;
 }
 
+/** Whether the page may take over, open terminals and previews: not with a link to watch. */
+export function useMayControl(): boolean {
+  const { id } = useJob();
+  return !useReadOnly() || !!jobLink.get(id)?.control;
+}
+
 const flushMs = 80; // events that come within this time are shown together
 
 /** Follows the events of a job. */

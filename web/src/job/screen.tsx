@@ -6,7 +6,7 @@ import { screenSocket, setControl } from "../api/machine";
 import { Button, Empty, Notice, Spinner } from "../ui/controls";
 import { toast } from "../ui/toast";
 import { Picture } from "./images";
-import { useJob, useReadOnly } from "./context";
+import { useJob, useMayControl, useReadOnly } from "./context";
 import { ShareButton } from "./share";
 
 type Rfb = InstanceType<typeof import("@novnc/novnc").default>;
@@ -50,8 +50,7 @@ function Live() {
   const [busy, setBusy] = useState(false);
   const mine = view.control === "user";
   const readOnly = useReadOnly();
-  // What a link allows is known when the server has refused something.
-  const mayControl = !readOnly || jobLink.get(id)?.control;
+  const mayControl = useMayControl();
 
   // The server decides whether input passes; here it is only not sent in vain.
   const holds = useRef(mine);
@@ -75,6 +74,7 @@ function Live() {
         r.focusOnClick = true;
         r.addEventListener("connect", () => !gone && setState({ at: "live" }));
         r.addEventListener("disconnect", () => {
+          if (rfb.current === r) rfb.current = null;
           if (!gone) setState({ at: "off", why: "The screen went away.", retry: true });
         });
         r.addEventListener("securityfailure", () => !gone && setState({ at: "off", why: "The display refused the connection.", retry: true }));

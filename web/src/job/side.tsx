@@ -2,7 +2,7 @@
 import { lazy, Suspense, type ReactNode } from "react";
 import { Loading } from "../ui/controls";
 import { Tabs, type Tab } from "../ui/tabs";
-import { useJob } from "./context";
+import { useJob, useMayControl } from "./context";
 import { Files } from "./files";
 import { Network } from "./network";
 import { Result } from "./result";
@@ -15,11 +15,13 @@ const Notebook = lazy(() => import("./notebook"));
 
 export function useSideTabs(narrow: boolean): Tab[] {
   const { history, view, ended } = useJob();
+  const mayControl = useMayControl();
   const tabs: Tab[] = [];
   if (narrow) tabs.push({ id: "activity", label: "Activity", icon: "list" });
   if (view.status === "complete" || view.error || view.artifact || ended) tabs.push({ id: "result", label: "Result", icon: "flag" });
-  tabs.push({ id: "screen", label: "Screen", icon: "screen" }, { id: "files", label: "Files", icon: "folder" }, { id: "terminal", label: "Terminal", icon: "terminal" });
-  if (!ended) tabs.push({ id: "preview", label: "Preview", icon: "globe" }, { id: "notebook", label: "Notebook", icon: "book" });
+  tabs.push({ id: "screen", label: "Screen", icon: "screen" }, { id: "files", label: "Files", icon: "folder" });
+  if (ended || mayControl) tabs.push({ id: "terminal", label: "Terminal", icon: "terminal" });
+  if (!ended && mayControl) tabs.push({ id: "preview", label: "Preview", icon: "globe" }, { id: "notebook", label: "Notebook", icon: "book" });
   const refused = history.egress.filter((e) => !e.allowed).length;
   tabs.push({ id: "network", label: "Network", icon: "network", badge: refused > 0 ? String(refused) : undefined }, { id: "usage", label: "Usage", icon: "chart" });
   return tabs;
