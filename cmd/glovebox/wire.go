@@ -56,15 +56,17 @@ var drivers = map[string]func(config.Config) (driver, error){
 		return driver{Driver: d, image: true, close: d.Close}, nil
 	},
 	"docker": func(c config.Config) (driver, error) {
-		ref := c.Docker.Image
-		if ref == "" {
-			ref = "glovebox-machine:" + image.Digest()
+		o := docker.Options{Host: c.Docker.Host, Runtime: c.Docker.Runtime, Owner: c.Path("docker"), Image: c.Docker.Image}
+		ours := o.Image == ""
+		if ours {
+			o.Image = "glovebox-machine:" + image.Digest()
+			o.Load = loadImage(image.Store{Dir: c.Path("images")}, o.Image)
 		}
-		d, err := docker.New(docker.Options{Host: c.Docker.Host, Runtime: c.Docker.Runtime, Owner: c.Path("docker"), Image: ref})
+		d, err := docker.New(o)
 		if err != nil {
 			return driver{}, err
 		}
-		return driver{Driver: d, close: d.Close}, nil
+		return driver{Driver: d, image: ours, close: d.Close}, nil
 	},
 }
 
