@@ -3,6 +3,7 @@ package api
 import (
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"runtime"
 	"strings"
@@ -123,7 +124,7 @@ func TestEveryRouteOfAJob(t *testing.T) {
 		return 'x'
 	}, control[:1]) + control[1:]
 	ask := func(rt route, link string, headers ...string) int {
-		path := strings.NewReplacer("{id}", id, "{port}", "3000", "{path...}", "", "{handle}", strings.Repeat("a", 64)).Replace(rt.path)
+		path := strings.NewReplacer("{id}", id, "{port}", "3000", "{path...}", "", "{handle}", strings.Repeat("a", 64), "{name}", "display").Replace(rt.path)
 		if link != "" {
 			path += "?link=" + link
 		}
@@ -227,5 +228,36 @@ func TestFloodedViewers(t *testing.T) {
 	runtime.ReadMemStats(&after)
 	if grown := int64(after.HeapAlloc) - int64(before.HeapAlloc); grown > 256<<20 { // other tests allocate too
 		t.Errorf("%d MiB for %d viewers, of %d MiB that the displays sent", grown>>20, maxScreens, sent.Load()>>20)
+	}
+}
+
+// TestInterimAnswersWithoutEnd: a server that never comes to its answer is
+// given up.
+func TestInterimAnswersWithoutEnd(t *testing.T) {
+	t.Parallel()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { ln.Close() })
+	go func() {
+		for {
+			c, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer c.Close()
+				for {
+					if _, err := io.WriteString(c, "HTTP/1.1 103 Early Hints\r\nLink: <http://169.254.169.254/>; rel=preload\r\n\r\n"); err != nil {
+						return
+					}
+				}
+			}()
+		}
+	}()
+	e, id := liveEnv(t, rawMachine(ln.Addr().String()))
+	if r := e.do("GET", "/jobs/"+id+"/preview/3000/", ""); r.StatusCode != 502 || !strings.Contains(string(r.body), "without end") {
+		t.Errorf("got %d %s", r.StatusCode, r.body)
 	}
 }

@@ -7,7 +7,9 @@ import (
 	"log"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"net/http/httputil"
+	"net/textproto"
 	"net/url"
 	"slices"
 	"strconv"
@@ -21,6 +23,7 @@ import (
 const (
 	maxPageHeader  = 64 << 10 // bytes of the header of an answer from a sandbox
 	maxPageCookies = 50
+	maxInterim     = 20 // interim answers before the one that counts
 	pageHeaderTime = 2 * time.Minute // a build tool may compile first
 )
 
@@ -86,6 +89,13 @@ func (a *API) proxy(w *response, r *http.Request, j *glovebox.Job, m Machine, t 
 		},
 		ErrorHandler: func(_ http.ResponseWriter, _ *http.Request, err error) { failed = err },
 	}
+	interim := 0
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{Got1xxResponse: func(int, textproto.MIMEHeader) error {
+		if interim++; interim > maxInterim {
+			return errors.New("it gives interim answers without end")
+		}
+		return nil
+	}})
 	pw := &pageWriter{response: w}
 	clear(w.Header()) // what is ours is set again with the answer
 	rp.ServeHTTP(pw, r.WithContext(ctx))
