@@ -2,7 +2,9 @@ package client
 
 import (
 	"context"
+	"io"
 	"net/http"
+	"net/url"
 	"time"
 
 	"github.com/glovebox-dev/glovebox"
@@ -38,6 +40,18 @@ func (c *Client) Services(ctx context.Context, id string) (*glovebox.ServiceList
 	l := new(glovebox.ServiceList)
 	_, err := c.do(ctx, callTimeout, call{method: http.MethodGet, path: jobPath(id, "/services"), repeat: true}, l)
 	return l, err
+}
+
+// ServiceLog returns the end of what a service of the machine of a running job
+// wrote to its output, at most 64 KiB. CodeNotFound if there is no such service.
+func (c *Client) ServiceLog(ctx context.Context, id, name string) (string, error) {
+	resp, err := c.send(ctx, call{method: http.MethodGet, path: jobPath(id, "/services/") + url.PathEscape(name) + "/log"})
+	if err != nil {
+		return "", plain(err)
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	return string(b), plain(err)
 }
 
 // post sends JSON, again if there was no answer: what it makes takes no room.

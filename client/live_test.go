@@ -25,7 +25,8 @@ func TestLive(t *testing.T) {
 	_, perr := w.c.Ports(t.Context(), id)
 	_, serr := w.c.Services(t.Context(), id)
 	_, oerr := w.c.Place(t.Context(), id, glovebox.PlaceRequest{Port: 80})
-	for _, err := range []error{perr, serr, oerr} {
+	_, lerr := w.c.ServiceLog(t.Context(), id, "display")
+	for _, err := range []error{perr, serr, oerr, lerr} {
 		if glovebox.CodeOf(err) != glovebox.CodeConflict {
 			t.Errorf("got %v", err)
 		}

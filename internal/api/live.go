@@ -69,6 +69,11 @@ func (a *API) machineRoutes() []route {
 		id: "services", summary: "The services of a job's machine: display, desktop, notebook, browser",
 		answers: jsonAnswer(http.StatusOK, "The services.", glovebox.ServiceList{}), fails: noMachine,
 	}, {
+		method: http.MethodGet, path: "/jobs/{id}/services/{name}/log", scope: glovebox.ScopeRead, link: glovebox.LinkView, handle: a.serviceLog,
+		id: "serviceLog", summary: "The end of what a service of a job's machine wrote to its output",
+		doc:     "At most 64 KiB, without its secret. A download like the files.",
+		answers: []answer{{status: http.StatusOK, doc: "The log.", media: []media{{contentType: "text/plain; charset=utf-8"}}}}, fails: noMachine,
+	}, {
 		method: http.MethodGet, every: true, anyQuery: true, path: "/jobs/{id}/preview/{port}/{path...}", scope: glovebox.ScopeWrite, link: glovebox.LinkControl, handle: a.preview,
 		id: "preview", summary: "What a port of a job's sandbox serves",
 		doc: "All methods. A browser is led to where it can see it safely, as by POST /jobs/{id}/places. A program that sends a token, or no sign of a browser, gets the answer itself, HTTP or WebSocket. " +

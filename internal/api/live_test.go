@@ -23,6 +23,7 @@ import (
 type fakeMachine struct {
 	Files
 	states    []guest.ServiceState
+	logs      map[string]string // by service
 	listeners []guest.Listener
 	service   func(ctx context.Context, name string) (net.Conn, error)
 	port      func(ctx context.Context, port uint16) (net.Conn, error)
@@ -34,6 +35,14 @@ type fakeMachine struct {
 const fakeSecret = "0123456789abcdef0123456789abcdef"
 
 func (m *fakeMachine) Services(context.Context) ([]guest.ServiceState, error) { return m.states, nil }
+
+func (m *fakeMachine) ServiceLog(_ context.Context, name string, limit int) (string, error) {
+	text, ok := m.logs[name]
+	if !ok {
+		return "", glovebox.Errorf(glovebox.CodeNotFound, "there is no service %q", name)
+	}
+	return text[max(0, len(text)-limit):], nil
+}
 
 func (m *fakeMachine) ServiceSecret(string) string { return fakeSecret }
 
@@ -365,6 +374,26 @@ func (e *env) send2(req *http.Request) reply {
 		}
 	}
 	return reply{resp, b}
+}
+
+// TestServiceLog: what a service wrote can be read from outside, as text that
+// nobody runs, and no more of it than the bound.
+func TestServiceLog(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("x", maxServiceLog)
+	e, id := liveEnv(t, &fakeMachine{logs: map[string]string{"jupyter": "<script>alert(1)</script>\nstarted\n", "display": "first" + long, "panel": ""}})
+	for name, want := range map[string]string{"jupyter": "<script>alert(1)</script>\nstarted\n", "display": long, "panel": ""} {
+		r := e.do("GET", "/jobs/"+id+"/services/"+name+"/log", "")
+		if h := r.Header; r.StatusCode != 200 || string(r.body) != want || h.Get("Content-Type") != "text/plain; charset=utf-8" ||
+			!strings.HasPrefix(h.Get("Content-Disposition"), "attachment") || !strings.Contains(h.Get("Content-Security-Policy"), "sandbox") {
+			t.Errorf("%s: %d, %v, %d bytes", name, r.StatusCode, h, len(r.body))
+		}
+	}
+	for _, name := range []string{"nothing", strings.Repeat("a", 2000), "..%2f..", "%00"} {
+		if r := e.do("GET", "/jobs/"+id+"/services/"+name+"/log", ""); r.StatusCode != 404 {
+			t.Errorf("%.20s: %d %s", name, r.StatusCode, r.body)
+		}
+	}
 }
 
 func TestServicesAndPorts(t *testing.T) {

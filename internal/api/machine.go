@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"net/http"
+	"strings"
 
 	"github.com/glovebox-dev/glovebox"
 	"github.com/glovebox-dev/glovebox/internal/guest"
@@ -21,6 +22,7 @@ type Machine interface {
 // Services reaches the services of a machine.
 type Services interface {
 	Services(ctx context.Context) ([]guest.ServiceState, error)
+	ServiceLog(ctx context.Context, name string, limit int) (string, error) // CodeNotFound if there is no such service
 	DialService(ctx context.Context, name string) (net.Conn, error)
 	ServiceSecret(name string) string
 }
@@ -101,7 +103,7 @@ func (a *API) jobMachine(r *http.Request, c caller) (*glovebox.Job, Machine, err
 	return j, m, err
 }
 
-// control returns a job and its machine to who may do more than watch.
+// jobToControl returns a job and its machine to who may do more than watch.
 func (a *API) jobToControl(r *http.Request, c caller) (*glovebox.Job, Machine, error) {
 	j, m, err := a.jobMachine(r, c)
 	if j != nil && !c.mayControl() {
@@ -129,4 +131,29 @@ func (a *API) services(w *response, r *http.Request, c caller) error {
 		list.Services = append(list.Services, v)
 	}
 	return writeJSON(w, http.StatusOK, list)
+}
+
+// maxServiceLog is how much of a service's log is sent, in bytes. The guest
+// keeps about as much.
+const maxServiceLog = 64 << 10
+
+// maxServiceName is longer than any name in image/services.json.
+const maxServiceName = 64
+
+// serviceLog answers with the end of what a service wrote, as a download: it
+// came out of a sandbox.
+func (a *API) serviceLog(w *response, r *http.Request, c caller) error {
+	_, m, err := a.jobMachine(r, c)
+	if err != nil {
+		return err
+	}
+	name := r.PathValue("name")
+	if len(name) > maxServiceName {
+		return &glovebox.Error{Code: glovebox.CodeNotFound, Field: "name", Value: clip(name, 100), Msg: "there is no such service", Hint: "their names are at /jobs/" + r.PathValue("id") + "/services"}
+	}
+	text, err := m.ServiceLog(r.Context(), name, maxServiceLog)
+	if err != nil {
+		return err
+	}
+	return sendFile(w, r, name+".log", int64(len(text)), strings.NewReader(text))
 }
