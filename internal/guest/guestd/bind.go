@@ -64,6 +64,10 @@ func (s *Server) bind(m *guestpb.Settings) error {
 			return fmt.Errorf("name the machine: %w", err)
 		}
 	}
+	// It takes longest of all, and goes on beside the rest.
+	if entropy := slices.Concat(m.Seed, m.Secret); len(entropy) > 0 {
+		s.cells.Renew(entropy)
+	}
 	if len(m.CaCerts) > 0 {
 		if err := s.trust(m.CaCerts); err != nil {
 			return fmt.Errorf("add certificates: %w", err)
@@ -84,9 +88,6 @@ func (s *Server) bind(m *guestpb.Settings) error {
 	s.mu.Unlock()
 	if err := s.bindSecret(m.Secret); err != nil {
 		return err
-	}
-	if entropy := slices.Concat(m.Seed, m.Secret); len(entropy) > 0 {
-		s.cells.Renew(entropy)
 	}
 	if !s.o.Init {
 		return nil
@@ -189,6 +190,9 @@ func setHostname(name string) error {
 		b.WriteString("127.0.0.1\tlocalhost\n::1\tlocalhost\n")
 	}
 	fmt.Fprintf(&b, "127.0.1.1\t%s # glovebox\n", name)
+	if b.String() == string(hosts) {
+		return nil
+	}
 	return os.WriteFile("/etc/hosts", []byte(b.String()), 0o644)
 }
 
