@@ -23,7 +23,7 @@ import (
 const (
 	maxPageHeader  = 64 << 10 // bytes of the header of an answer from a sandbox
 	maxPageCookies = 50
-	maxInterim     = 20 // interim answers before the one that counts
+	maxInterim     = 20              // interim answers before the one that counts
 	pageHeaderTime = 2 * time.Minute // a build tool may compile first
 )
 
