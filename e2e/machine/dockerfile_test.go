@@ -21,6 +21,7 @@ import (
 	"github.com/coder/websocket"
 
 	"github.com/glovebox-dev/glovebox/internal/egress/hostconf"
+	"github.com/glovebox-dev/glovebox/internal/image"
 	"github.com/glovebox-dev/glovebox/internal/rfb"
 )
 
@@ -55,6 +56,7 @@ func TestDockerfile(t *testing.T) {
 	t.Run("screen", c.screen)
 	t.Run("notebook", c.notebook)
 	t.Run("user", c.user)
+	t.Run("tools", c.tools)
 	if other := run(t, name); other.password == c.password || other.token == c.token {
 		t.Error("two containers have the same secrets")
 	}
@@ -82,28 +84,39 @@ func binary(t *testing.T) string {
 	return path
 }
 
-// finish builds the Dockerfile's last stage on the machine image that is there.
-func finish(t *testing.T, name string) {
+// load gives the engine the machine image that is there, by a name.
+func load(t *testing.T, glovebox, base string) {
 	t.Helper()
-	glovebox := binary(t)
-	const base = "glovebox-machine-test-base"
+	if old := strings.Fields(docker(t, "image", "ls", "-q", strings.Split(base, ":")[0])); len(old) > 0 {
+		_ = exec.CommandContext(t.Context(), "docker", append([]string{"image", "rm", "-f"}, old...)...).Run() // of other versions; they are large
+	}
 	export := exec.CommandContext(t.Context(), glovebox, "image", "export", "--docker", "--name", base)
-	load := exec.CommandContext(t.Context(), "docker", "load", "-q")
+	take := exec.CommandContext(t.Context(), "docker", "load", "-q")
 	var said bytes.Buffer
 	export.Stderr = &said
 	pipe, err := export.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
 	}
-	load.Stdin = pipe
+	take.Stdin = pipe
 	if err := export.Start(); err != nil {
 		t.Fatal(err)
 	}
-	loaded, loadErr := load.CombinedOutput()
+	loaded, loadErr := take.CombinedOutput()
 	if err := export.Wait(); err != nil && strings.Contains(said.String(), "glovebox image build") {
 		t.Skipf("no machine image: %s", said.Bytes())
 	} else if err != nil || loadErr != nil {
 		t.Fatalf("docker load: %v, %v\n%s%s", err, loadErr, said.Bytes(), loaded)
+	}
+}
+
+// finish builds the Dockerfile's last stage on the machine image that is there.
+func finish(t *testing.T, name string) {
+	t.Helper()
+	glovebox := binary(t)
+	base := "glovebox-machine-test-base:" + image.Digest()
+	if exec.CommandContext(t.Context(), "docker", "image", "inspect", base).Run() != nil {
+		load(t, glovebox, base)
 	}
 	file, err := os.ReadFile(root + "/image/Dockerfile")
 	if err != nil {
@@ -114,7 +127,7 @@ func finish(t *testing.T, name string) {
 		t.Fatal("the Dockerfile's last stage is another one")
 	}
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "Dockerfile"), []byte("FROM "+base+"\nCOPY glovebox "+last), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "Dockerfile"), []byte("FROM "+base+"\nUSER root\nENV HOME=/root\nCOPY glovebox "+last), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.Rename(glovebox, filepath.Join(dir, "glovebox")); err != nil {
@@ -325,5 +338,27 @@ func (c *container) user(t *testing.T) {
 	got := docker(t, "exec", c.id, "sh", "-c", "ps -C Xvnc,openbox,tint2,jupyter-lab -o user= | sort -u; command -v sudo || true")
 	if got != "agent" {
 		t.Errorf("the services run as %q", got)
+	}
+}
+
+// tools looks for what docs/IMAGE.md says is inside, as the agent's tools do:
+// in a login shell of the user.
+func (c *container) tools(t *testing.T) {
+	inside := func(script string) string {
+		return docker(t, "exec", "-u", "1000:1000", "-e", "HOME=/home/agent", c.id, "bash", "-lc", script)
+	}
+	if got := inside(". /etc/os-release; echo $ID $VERSION_ID $(id -un) $(id -u)"); got != "debian 13 agent 1000" {
+		t.Errorf("inside is %q", got)
+	}
+	const programs = "Xvnc openbox tint2 lxterminal pcmanfm mousepad chromium xdotool xdot scrot xclip " +
+		"python python3 pip node npm tsc tsx deno go gcc make pkg-config git rg fd jq sqlite3 ffmpeg dot curl wget rsync zip unzip mkfs.erofs"
+	if got := inside("for p in " + programs + "; do command -v $p >/dev/null || echo $p; done"); got != "" {
+		t.Errorf("missing: %s", got)
+	}
+	if got := inside("python -c 'import numpy, pandas, matplotlib, requests; print(1)'"); got != "1" {
+		t.Errorf("Python's packages: %q", got)
+	}
+	if got := inside("scrot -o /tmp/tools.png && file -b /tmp/tools.png"); !strings.HasPrefix(got, "PNG image data, 1280 x 800") {
+		t.Errorf("a second program's screenshot: %q", got)
 	}
 }
