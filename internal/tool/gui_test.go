@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"image"
 	_ "image/jpeg"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -24,6 +23,7 @@ import (
 	"github.com/glovebox-dev/glovebox"
 	"github.com/glovebox-dev/glovebox/internal/guest"
 	"github.com/glovebox-dev/glovebox/internal/guest/guestd"
+	"github.com/glovebox-dev/glovebox/internal/rfb"
 )
 
 // displays gives each test a display number of its own.
@@ -284,37 +284,34 @@ func TestServiceSecretOpensTheDisplay(t *testing.T) {
 	t.Parallel()
 	b := newDesk(t, "640x480")
 	secret := b.env.Guest.ServiceSecret(guest.ServiceDisplay)
-	conn, err := b.env.Guest.DialService(t.Context(), guest.ServiceDisplay)
-	if err != nil {
-		t.Fatal(err)
+	enter := func(password string) error {
+		conn, err := b.env.Guest.DialService(t.Context(), guest.ServiceDisplay)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		d, err := rfb.Dial(ctx, conn, password)
+		if err == nil {
+			d.Close()
+		}
+		return err
 	}
-	defer conn.Close()
-	if err := vncAuth(conn, secret[:8]); err != nil {
+	if err := enter(secret); err != nil {
 		t.Error(err)
 	}
 	// Bound to another job, it has another secret.
 	if err := b.env.Guest.Bind(t.Context(), guest.Settings{Secret: bytes.Repeat([]byte{8}, 32)}); err != nil {
 		t.Fatal(err)
 	}
-	again, err := b.env.Guest.DialService(t.Context(), guest.ServiceDisplay)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer again.Close()
-	if err := vncAuth(again, secret[:8]); err == nil {
+	if err := enter(secret); err == nil {
 		t.Error("the old secret still opens it")
 	}
 	if b.env.Guest.ServiceSecret(guest.ServiceDisplay) == secret {
 		t.Error("the secret is the same")
 	}
-	_, err = b.env.Guest.DialService(t.Context(), "nothing")
+	_, err := b.env.Guest.DialService(t.Context(), "nothing")
 	if glovebox.CodeOf(err) != glovebox.CodeNotFound {
 		t.Error(err)
 	}
-}
-
-// vncAuth shakes hands with a VNC server.
-func vncAuth(conn net.Conn, password string) error {
-	_ = conn.SetDeadline(time.Now().Add(10 * time.Second))
-	return vncHandshake(conn, password)
 }
