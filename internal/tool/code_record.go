@@ -182,11 +182,11 @@ func recordedOutputs(o *cellOutput, count int) []notebook.Output {
 	outputs := []notebook.Output{}
 	room := maxRecorded
 	for _, p := range o.pieces {
-		size := len(p.text)
+		size := len(p.text) + len(p.Name) + len(p.Value) + len(p.Traceback)
 		for _, b := range p.Data {
 			size += len(b)
 		}
-		if room -= min(size, maxRecordedText); room < 0 || size > maxRecorded && len(p.text) == 0 {
+		if room -= min(size, maxRecordedText); room < 0 || size > maxRecorded && len(p.text) == 0 && p.Kind != "error" {
 			outputs = append(outputs, notebook.Stream("stderr", fmt.Sprintf("[%d bytes of output are not recorded]\n", size)))
 			continue
 		}
@@ -194,7 +194,7 @@ func recordedOutputs(o *cellOutput, count int) []notebook.Output {
 		case "stdout", "stderr":
 			outputs = append(outputs, notebook.Stream(p.Kind, Cut(string(p.text), maxRecordedText, "")))
 		case "error":
-			outputs = append(outputs, notebook.Error(p.Name, p.Value, p.Traceback))
+			outputs = append(outputs, notebook.Error(clip(p.Name, 1000), Cut(p.Value, maxRecordedText, ""), Cut(p.Traceback, maxRecordedText, "")))
 		case "display":
 			outputs = append(outputs, notebook.Display(recordedData(p.Data, &room)))
 		case "result":
@@ -214,7 +214,7 @@ func recordedData(data map[string][]byte, room *int) map[string]any {
 			out[t] = b
 		case image:
 			out["text/plain"] = fmt.Sprintf("[an image of %d bytes is not recorded]", len(b))
-		case strings.HasSuffix(t, "json") && len(b) <= maxRecordedText:
+		case strings.HasSuffix(t, "json") && len(b) <= maxRecordedText && json.Valid(b): // else the notebook is none
 			out[t] = json.RawMessage(b)
 		case !strings.HasSuffix(t, "json") && len(b) <= 4*maxRecordedText:
 			if _, set := out[t]; !set {
