@@ -87,12 +87,13 @@ func dataDir(t *testing.T) string {
 
 // server is a running `glovebox serve`.
 type server struct {
-	t    *testing.T
-	url  string
-	cmd  *exec.Cmd
-	log  *syncBuffer
-	done chan struct{} // closed when the process has ended
-	err  error         // of the process, after done
+	t     *testing.T
+	url   string
+	token string // sent with requests, if there is one
+	cmd   *exec.Cmd
+	log   *syncBuffer
+	done  chan struct{} // closed when the process has ended
+	err   error         // of the process, after done
 }
 
 var listening = regexp.MustCompile(`http://127\.0\.0\.1:\d+`)
@@ -178,12 +179,15 @@ func (s *server) stop() {
 // call makes a request and returns status and body.
 func (s *server) call(method, path, contentType, body string) (int, http.Header, []byte) {
 	s.t.Helper()
-	req, err := http.NewRequestWithContext(s.t.Context(), method, s.url+path, strings.NewReader(body))
+	req, err := http.NewRequestWithContext(context.WithoutCancel(s.t.Context()), method, s.url+path, strings.NewReader(body))
 	if err != nil {
 		s.t.Fatal(err)
 	}
 	if contentType != "" {
 		req.Header.Set("Content-Type", contentType)
+	}
+	if s.token != "" {
+		req.Header.Set("Authorization", "Bearer "+s.token)
 	}
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
@@ -278,6 +282,9 @@ func (s *server) follow(id string, f func(glovebox.Event) bool) {
 		s.t.Fatal(err)
 	}
 	req.Header.Set("Accept", "text/event-stream")
+	if s.token != "" {
+		req.Header.Set("Authorization", "Bearer "+s.token)
+	}
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
 		return

@@ -17,6 +17,12 @@ import (
 // reached by other ways.
 var serviceCommands = []string{"Xvnc", "Xtigervnc", "chromium", "chrome", "jupyter-server", "jupyter-lab"}
 
+// kernelCommands are programs that run kernels, which listen for their own ends
+// on ports from randomPorts on.
+var kernelCommands = []string{"python", "python3", "deno"}
+
+const randomPorts = 32768
+
 // ports lists what listens in a machine.
 func (a *API) ports(w *response, r *http.Request, c caller) error {
 	j, m, err := a.jobMachine(r, c)
@@ -30,7 +36,7 @@ func (a *API) ports(w *response, r *http.Request, c caller) error {
 	list := glovebox.PortList{Ports: []glovebox.Port{}}
 	seen := map[uint16]bool{}
 	for _, l := range listeners {
-		if seen[l.Port] || slices.Contains(serviceCommands, l.Command) {
+		if seen[l.Port] || slices.Contains(serviceCommands, l.Command) || l.Port >= randomPorts && slices.Contains(kernelCommands, l.Command) {
 			continue
 		}
 		seen[l.Port] = true

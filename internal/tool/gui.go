@@ -162,7 +162,7 @@ func (d *desk) recover(ctx context.Context, cause error) (Result, error) {
 	if i < 0 {
 		return ErrorResult("This machine has no screen: " + plain(cause)), nil
 	}
-	if first := services[i]; !first.Running && first.LastExit == "" && !d.started {
+	if first := services[i]; first.LastExit == "" && first.Restarts == 0 && !d.started && (!first.Running || strings.Contains(cause.Error(), notThere)) {
 		return d.start(ctx)
 	}
 	ctx, cancel := context.WithTimeout(ctx, displayWait)
@@ -186,6 +186,10 @@ func (d *desk) recover(ctx context.Context, cause error) (Result, error) {
 	}
 	return ErrorResult(what + ". It was started again; the windows that were open are gone, files are not. Your action was not done, or only in part."), nil
 }
+
+// notThere is what the guest says of a display that nobody could connect to:
+// of one that never ended, that it has not begun, and nothing was done.
+const notThere = "the display is not there"
 
 // displayWait is how long a display may take to start.
 const displayWait = time.Minute
