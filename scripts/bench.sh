@@ -9,7 +9,11 @@ cd "$(dirname "$0")/.."
 pattern=${1:-.}
 echo "machine: $(nproc) x $(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -1), $(awk '/MemTotal/{printf "%.0f GiB", $2/1048576}' /proc/meminfo), Linux $(uname -r)"
 echo "load before: $(cut -d' ' -f1-3 /proc/loadavg)"
-echo "peers: $(for p in bwrap runc docker runsc; do command -v "$p" >/dev/null && printf '%s ' "$p" || printf '(%s is not installed) ' "$p"; done)"
+has() { if eval "$2" >/dev/null 2>&1; then printf '%s ' "$1"; else printf '(%s: %s) ' "$1" "${3:-is not installed}"; fi; }
+python=${GLOVEBOX_TEST_PYTHON:-python3}
+echo "peers: $(for p in bwrap runc docker runsc chromium; do has "$p" "command -v $p"; done)"
+echo "       $(has "docker's glovebox-machine" "docker image inspect ${GLOVEBOX_TEST_DOCKER_MACHINE:-glovebox-machine}" 'docker build -f image/Dockerfile -t glovebox-machine .')"
+echo "       $(has "jupyter_client of $python" "$python -c 'import jupyter_client, ipykernel'" 'name one that has it and ipykernel in GLOVEBOX_TEST_PYTHON')"
 echo "binary: $(stat -c %s bin/glovebox | awk '{printf "%.1f MiB", $1/1048576}')"
 go test -run '^$' -bench "$pattern" -benchtime "${BENCHTIME:-1s}" -timeout 30m ./... 2>&1 | grep -v -e '^ok' -e '^PASS' -e 'no test files'
 echo "load after: $(cut -d' ' -f1-3 /proc/loadavg)"
