@@ -153,6 +153,13 @@ func info(t tb, d sandbox.Driver, id sandbox.ID) sandbox.Info {
 	return sandbox.Info{}
 }
 
+// mustDiffer are those of collect without which a comparison of machines would
+// prove little.
+var mustDiffer = []string{
+	"secret of display", "secret of jupyter", "display's password", "jupyter's token", "kernels' keys",
+	"machine-id", "uuid", "urandom", "new process, python", "kernel, python",
+}
+
 // collect has a machine say what must differ between machines.
 func collect(t tb, m machine) map[string]string {
 	t.Helper()
@@ -206,6 +213,11 @@ func TestRestored(t *testing.T) {
 			t.Errorf("it is listed as %+v", i)
 		}
 		shown := collect(t, m)
+		for _, what := range mustDiffer {
+			if shown[what] == "" {
+				t.Errorf("machine %d did not say its %s, so that is not compared", n, what)
+			}
+		}
 		for what, text := range shown {
 			if other, ok := seen[what+text]; ok {
 				t.Errorf("machines %d and %d have the same %s: %s", other, n, what, text)
