@@ -13,6 +13,7 @@ const estimates: Partial<Record<Item["kind"], number>> = { system: 34, egress: 3
 export function Timeline() {
   const { history, version, step, ended, connection } = useJob();
   const scroller = useRef<HTMLDivElement>(null);
+  const top = useRef(0); // where the scroller was at the last event
   const [follow, setFollow] = useState(!ended);
   const [at, setAt] = useState(-1);
   const [quiet, setQuiet] = useState(false);
@@ -60,7 +61,11 @@ export function Timeline() {
     const el = scroller.current;
     if (!el) return;
     const end = el.scrollHeight - el.scrollTop - el.clientHeight < 60;
-    if (end !== follow) setFollow(end);
+    // Away from the end by going up only: what grows below, such as a picture
+    // that arrives, is not a person's scrolling.
+    const up = el.scrollTop < top.current;
+    top.current = el.scrollTop;
+    if (end ? !follow : follow && up) setFollow(end);
   };
 
   // Looking at a step brings its first item to the top.
