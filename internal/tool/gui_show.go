@@ -83,9 +83,9 @@ func (d *desk) effect(ctx context.Context, before []guest.Window, patience time.
 		if news == "" {
 			news = "Nothing on the screen changed."
 		}
-		return TextResult(d.said("Done. " + " " + news)), nil
+		return TextResult(d.said("Done. " + news)), nil
 	}
-	text := "Done. " + " " + news
+	text := strings.TrimSpace("Done. " + news)
 	if r, ok := d.difference(after); ok {
 		text += fmt.Sprintf(" The screen changed within [%d, %d, %d, %d].", r.Min.X, r.Min.Y, r.Max.X, r.Max.Y)
 	}
