@@ -129,7 +129,7 @@ func TestConfined(t *testing.T) {
 	if err != nil {
 		t.Skip("the engine is on another machine")
 	}
-	if s := string(b); !strings.Contains(s, "NoNewPrivs:\t1") || !strings.Contains(s, "CapBnd:\t00000000000000eb") {
+	if s := string(b); !strings.Contains(s, "NoNewPrivs:\t1") || !strings.Contains(s, "CapBnd:\t00000000000000eb") || !strings.Contains(s, "Seccomp:\t2") {
 		t.Errorf("the guest's status:\n%s", s)
 	}
 }
@@ -169,6 +169,23 @@ func TestNoEngine(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	if _, err := New(Options{Host: "nonsense", Owner: "/"}); glovebox.CodeOf(err) != glovebox.CodeInvalid {
+		t.Errorf("%v", err)
+	}
+}
+
+// A runtime that the engine does not know is refused by name, before any job.
+func TestUnknownRuntime(t *testing.T) {
+	t.Parallel()
+	if why := skip(); why != "" {
+		t.Skip(why)
+	}
+	d, err := New(Options{Owner: t.TempDir(), Image: testImage, Runtime: "no-such-runtime"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	err = d.Check(t.Context())
+	if e, ok := errors.AsType[*glovebox.Error](err); !ok || e.Code != glovebox.CodeInvalid || e.Field != "docker.runtime" || !strings.Contains(e.Msg, "no-such-runtime") {
 		t.Errorf("%v", err)
 	}
 }
