@@ -15,5 +15,21 @@ echo "peers: $(for p in bwrap runc docker runsc chromium; do has "$p" "command -
 echo "       $(has "docker's glovebox-machine" "docker image inspect ${GLOVEBOX_TEST_DOCKER_MACHINE:-glovebox-machine}" 'docker build -f image/Dockerfile -t glovebox-machine .')"
 echo "       $(has "jupyter_client of $python" "$python -c 'import jupyter_client, ipykernel'" 'name one that has it and ipykernel in GLOVEBOX_TEST_PYTHON')"
 echo "binary: $(stat -c %s bin/glovebox | awk '{printf "%.1f MiB", $1/1048576}')"
-go test -run '^$' -bench "$pattern" -benchtime "${BENCHTIME:-1s}" -timeout 30m ./... 2>&1 | grep -v -e '^ok' -e '^PASS' -e 'no test files'
+echo
+echo "| benchmark | figures | load |"
+echo "| --- | --- | --- |"
+# A benchmark's line is its name, how often it ran, and pairs of figure and
+# unit. What is skipped says why, below the table's rows.
+go test -v -run '^$' -bench "$pattern" -benchtime "${BENCHTIME:-1s}" -timeout 30m ./... 2>&1 | awk '
+	/^pkg: / { sub(/.*glovebox\//, ""); pkg = $0 }
+	/^Benchmark/ && NF >= 4 {
+		name = $1; sub(/^Benchmark/, "", name); sub(/-[0-9]+$/, "", name)
+		figures = ""
+		for (i = 3; i < NF; i += 2) figures = figures (figures == "" ? "" : ", ") $i " " $(i + 1)
+		getline load < "/proc/loadavg"; close("/proc/loadavg"); split(load, l, " ")
+		printf "| %s %s | %s | %s |\n", pkg, name, figures, l[1]
+		fflush()
+	}
+	/^--- |^    .*_test.go:|^FAIL|^panic:/ { print; fflush() }'
+echo
 echo "load after: $(cut -d' ' -f1-3 /proc/loadavg)"
