@@ -248,6 +248,9 @@ func TestInterimAnswersWithoutEnd(t *testing.T) {
 			}
 			go func() {
 				defer c.Close()
+				if _, err := c.Read(make([]byte, 4<<10)); err != nil { // it must not speak first
+					return
+				}
 				for {
 					if _, err := io.WriteString(c, "HTTP/1.1 103 Early Hints\r\nLink: <http://169.254.169.254/>; rel=preload\r\n\r\n"); err != nil {
 						return
@@ -259,5 +262,33 @@ func TestInterimAnswersWithoutEnd(t *testing.T) {
 	e, id := liveEnv(t, rawMachine(ln.Addr().String()))
 	if r := e.do("GET", "/jobs/"+id+"/preview/3000/", ""); r.StatusCode != 502 || !strings.Contains(string(r.body), "without end") {
 		t.Errorf("got %d %s", r.StatusCode, r.body)
+	}
+}
+
+// TestForwardedFromElsewhere: a proxy that gives our own address as Host does
+// not open a server without tokens to other machines.
+func TestForwardedFromElsewhere(t *testing.T) {
+	t.Parallel()
+	open, guarded := newEnv(t), newEnv(t, func(o *Options) { o.RequireTokens = true })
+	token := guarded.token("alice", "write")
+	for _, tt := range []struct {
+		name, value string
+		want        int
+	}{
+		{"X-Forwarded-For", "127.0.0.1", 200}, {"X-Forwarded-For", "::1, 127.0.0.2:80", 200}, {"X-Forwarded-For", "", 200}, {"X-Real-Ip", "::ffff:127.0.0.1", 200},
+		{"Forwarded", `for="[::1]:1";proto=http;by=203.0.113.1, for=127.0.0.1`, 200}, {"Forwarded", "proto=https", 200},
+		{"X-Forwarded-For", "203.0.113.9", 403}, {"X-Forwarded-For", "127.0.0.1, 203.0.113.9", 403}, {"X-Forwarded-For", "203.0.113.9:1, 127.0.0.1", 403},
+		{"X-Forwarded-For", "2001:db8::1", 403}, {"X-Forwarded-For", "[2001:db8::1]:5", 403}, {"X-Forwarded-For", "unknown", 403}, {"X-Real-Ip", "10.0.0.1", 403},
+		{"Forwarded", "for=192.0.2.1", 403}, {"Forwarded", `By=127.0.0.1; FOR="[2001:db8::1]"`, 403}, {"Forwarded", "for=_hidden", 403},
+	} {
+		if r := open.do("GET", "/jobs", "", tt.name, tt.value); r.StatusCode != tt.want {
+			t.Errorf("%s: %s: %d %s", tt.name, tt.value, r.StatusCode, r.body)
+		}
+		if r := guarded.do("GET", "/jobs", "", tt.name, tt.value, "Authorization", token); r.StatusCode != 200 {
+			t.Errorf("with a token, %s: %s: %d", tt.name, tt.value, r.StatusCode)
+		}
+	}
+	if r := open.do("POST", "/schedule", "evil", "X-Forwarded-For", "203.0.113.9"); r.StatusCode != 403 || r.problem(t).Hint == "" {
+		t.Errorf("a job from elsewhere: %d", r.StatusCode)
 	}
 }

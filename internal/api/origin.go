@@ -41,6 +41,46 @@ func (a *API) checkOrigin(r *http.Request, foreign bool) error {
 	return nil
 }
 
+// checkForwarded refuses what a proxy in front passes on from another machine
+// to a server that asks for no token: being at this one is what lets people in.
+// Where a proxy says so under a name that is allowed, tokens are asked for
+// anyway; this is for those that give our own address as Host.
+func (a *API) checkForwarded(r *http.Request) error {
+	if a.o.RequireTokens || r.Header.Get("Authorization") != "" {
+		return nil
+	}
+	for _, name := range []string{"X-Forwarded-For", "X-Real-Ip", "Forwarded"} {
+		for _, line := range r.Header.Values(name) {
+			for hop := range strings.FieldsFuncSeq(line, func(c rune) bool { return c == ',' || c == ';' }) {
+				if from, ok := forwardedBy(name, hop); ok && !isLoopback(from) {
+					return withStatus(http.StatusForbidden, (&glovebox.Error{
+						Code: glovebox.CodeForbidden, Field: name, Msg: "a proxy passes this on from another machine, and this server asks for no tokens",
+						Hint: "set tokens to always in the server's configuration, or public_url to the proxy's address",
+					}).WithValue(clip(from, 60)))
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// forwardedBy returns the address in a part of such a header, false if there
+// is none.
+func forwardedBy(name, hop string) (string, bool) {
+	hop = strings.TrimSpace(hop)
+	if name == "Forwarded" {
+		key, value, _ := strings.Cut(hop, "=")
+		if !strings.EqualFold(strings.TrimSpace(key), "for") {
+			return "", false
+		}
+		hop = strings.Trim(strings.TrimSpace(value), `"`)
+	}
+	if _, err := netip.ParseAddr(hop); err == nil { // of version 6, without brackets
+		return hop, true
+	}
+	return normalHost(hop), hop != ""
+}
+
 // checkSocket refuses a WebSocket that a page of another site opens: to
 // browsers it is a read, yet that page would see what comes over it.
 func (a *API) checkSocket(r *http.Request) error {

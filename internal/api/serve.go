@@ -247,6 +247,9 @@ func (a *API) identify(rt route, r *http.Request) (caller, error) {
 	if rt.link != "" && hasLink(r) {
 		return a.byLink(rt, r)
 	}
+	if err := a.checkForwarded(r); err != nil {
+		return caller{}, err
+	}
 	c, err := a.auth.caller(r, a.o.RequireTokens)
 	if err != nil {
 		return caller{}, err
