@@ -23,7 +23,9 @@ func TestDocker(t *testing.T) {
 	s := serve(t, data, "--driver", "docker", "--model", "replay:"+conversation)
 	id := s.schedule("Open an editor")
 	t.Cleanup(func() { s.end(id) })
-	s.follow(id, func(e glovebox.Event) bool { return e.Type != glovebox.EventQuestion && e.Type != glovebox.EventFinished })
+	s.follow(id, func(e glovebox.Event) bool {
+		return e.Type != glovebox.EventQuestion && e.Type != glovebox.EventFinished
+	})
 	s.call("POST", "/jobs/"+id+"/messages", "text/plain", "Yes.")
 	if st := s.finish(id); st.Status != glovebox.StatusComplete {
 		t.Fatalf("got %+v, %+v", st, st.Error)

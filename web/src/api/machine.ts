@@ -58,7 +58,7 @@ export interface Place {
 }
 
 /** Where a frame can show what the machine serves. Good for one visit, at once. */
-export async function makePlace(job: string, what: { port: number; path?: string } | { notebook: true }): Promise<Place> {
+export async function makePlace(job: string, what: { port: number; path?: string } | { notebook: true; path?: string }): Promise<Place> {
   const place = await json<components["schemas"]["Place"]>(`jobs/${id(job)}/places`, { method: "POST", json: what });
   return { own: place.own, url: /^https?:/.test(place.url) ? place.url : address(place.url) };
 }

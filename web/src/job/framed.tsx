@@ -5,7 +5,7 @@ import { Button, IconButton, Notice, Spinner } from "../ui/controls";
 import { useJob } from "./context";
 
 /** Something that the machine serves, in a frame with an origin that is not ours. */
-export function Framed({ port, title }: { port: number | "notebook"; title: string }) {
+export function Framed({ port, title, path }: { port: number | "notebook"; title: string; path?: string }) {
   const { id } = useJob();
   const [place, setPlace] = useState<Place | null>(null);
   const [error, setError] = useState("");
@@ -14,18 +14,18 @@ export function Framed({ port, title }: { port: number | "notebook"; title: stri
     let gone = false;
     setPlace(null);
     setError("");
-    makePlace(id, port === "notebook" ? { notebook: true } : { port }).then(
+    makePlace(id, port === "notebook" ? { notebook: true, path } : { port, path }).then(
       (p) => !gone && setPlace(p),
       (err) => !gone && setError(message(err)),
     );
     return () => {
       gone = true;
     };
-  }, [id, port, round]);
+  }, [id, port, path, round]);
   // An address is good for one visit: the tab needs one of its own.
   const newTab = async () => {
     try {
-      const p = await makePlace(id, port === "notebook" ? { notebook: true } : { port });
+      const p = await makePlace(id, port === "notebook" ? { notebook: true, path } : { port, path });
       window.open(p.url, "_blank", "noopener,noreferrer");
     } catch (err) {
       setError(message(err));
