@@ -3,6 +3,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -43,16 +44,14 @@ func (c *doctorCmd) Run(a *app) error {
 	}
 	ctx, stop := interruptible()
 	defer stop()
-	var all []finding
 	images := image.Store{Dir: cfg.Path("images")}
 	img, imgErr := images.Current()
-	for _, f := range gvisor.Probe(ctx, gvisor.Options{DefaultImage: img.Path}) {
-		if f.Name == "image" {
-			continue // said better below
-		}
-		all = append(all, finding{f.Name, string(f.Verdict), f.Detail, f.Hint})
+	all := findDriver(ctx, cfg, img)
+	all = append(all, findImage(img, imgErr), findBuilder(imgErr == nil))
+	if cfg.Driver != "docker" { // its machines start cold
+		all = append(all, findTemplate(cfg))
 	}
-	all = append(all, findImage(img, imgErr), findBuilder(imgErr == nil), findTemplate(cfg), findDisk(cfg), findModel(a, cfg), findNetwork(a))
+	all = append(all, findDisk(cfg), findModel(a, cfg), findNetwork(a))
 	missing := false
 	for _, f := range all {
 		missing = missing || f.State == "missing"
@@ -72,6 +71,44 @@ func (c *doctorCmd) Run(a *app) error {
 		return exitError(exitUnavailable)
 	}
 	return nil
+}
+
+// findDriver says whether sandboxes can be made here.
+func findDriver(ctx context.Context, cfg config.Config, img image.Image) []finding {
+	if cfg.Driver == "docker" {
+		return []finding{findEngine(ctx, cfg)}
+	}
+	var all []finding
+	for _, f := range gvisor.Probe(ctx, gvisor.Options{DefaultImage: img.Path}) {
+		if f.Name == "image" {
+			continue // said better elsewhere
+		}
+		all = append(all, finding{f.Name, string(f.Verdict), f.Detail, f.Hint})
+	}
+	return all
+}
+
+// engineTime is how long a Docker engine may take to answer.
+const engineTime = 5 * time.Second
+
+// findEngine says whether the Docker engine can be used.
+func findEngine(ctx context.Context, cfg config.Config) finding {
+	f := finding{Name: "docker engine", State: "good", Detail: "it answers"}
+	d, err := drivers["docker"](cfg)
+	if err == nil {
+		defer d.close()
+		ctx, cancel := context.WithTimeout(ctx, engineTime)
+		defer cancel()
+		err = d.check(ctx)
+	}
+	if err == nil {
+		return f
+	}
+	f.State, f.Detail = "missing", err.Error()
+	if e, ok := errors.AsType[*glovebox.Error](err); ok {
+		f.Hint = e.Hint
+	}
+	return f
 }
 
 func findImage(img image.Image, err error) finding {

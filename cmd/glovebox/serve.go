@@ -60,6 +60,7 @@ func (c *serveCmd) Run(a *app) error {
 	}
 	fmt.Fprintf(a.stdout, "Glovebox listens on %s\n", s.URL())
 	if cfg.Concurrency > 0 {
+		go b.checkDriver(ctx)
 		go b.prepareImage(ctx)
 		defer b.keepWarm()()
 	}
@@ -106,6 +107,17 @@ func (b *backend) dataFlag() string {
 		return ""
 	}
 	return " --data " + b.cfg.Data
+}
+
+// checkDriver warns if the driver lacks what it needs: it may come later, and
+// until then jobs end with the same words.
+func (b *backend) checkDriver(ctx context.Context) {
+	if b.driver.check == nil {
+		return
+	}
+	if err := b.driver.check(ctx); err != nil && ctx.Err() == nil {
+		b.log.Warn("jobs can't run: the driver "+b.cfg.Driver+" can't make sandboxes", "error", err)
+	}
 }
 
 // prepareImage builds the machine image if it is missing. Jobs that come

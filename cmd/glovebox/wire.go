@@ -43,7 +43,8 @@ type driver struct {
 	sandbox.Driver
 	image bool // it needs the machine image
 	close func() error
-	run   func(context.Context) // what it does in the background for servers; may be nil
+	check func(context.Context) error // whether what it needs of this machine is there; may be nil
+	run   func(context.Context)       // what it does in the background for servers; may be nil
 }
 
 // drivers are the kinds of driver, by name. Tests add one.
@@ -66,7 +67,7 @@ var drivers = map[string]func(config.Config) (driver, error){
 		if err != nil {
 			return driver{}, err
 		}
-		return driver{Driver: d, image: ours, close: d.Close}, nil
+		return driver{Driver: d, image: ours, close: d.Close, check: d.Check}, nil
 	},
 }
 

@@ -36,8 +36,8 @@ type Config struct {
 	Driver        string          `json:"driver" doc:"What makes sandboxes."`
 	Model         string          `json:"model" doc:"Model of jobs that name none, as provider:model. Empty: one of the provider whose key is in the environment."`
 	Concurrency   int             `json:"concurrency" doc:"Jobs that run at once in this process. 0: only the API, the jobs are run by workers elsewhere."`
-	Desktop       bool            `json:"desktop" doc:"Whether the services of machines (display, desktop, Jupyter) are started with them, in the background. If not, they are started when they are first wanted."`
-	Templates     bool            `json:"templates" doc:"Whether a machine is started once, warmed up and frozen, so that later ones go on from there. It takes some hundred MB below the data directory."`
+	Desktop       bool            `json:"desktop" doc:"Whether the services of machines (display and desktop) are started with them, in the background. If not, they are started when they are first wanted."`
+	Templates     bool            `json:"templates" doc:"Whether a machine is started once, warmed up and frozen, so that later ones go on from there. It takes about 60 MB below the data directory."`
 	Pool          Pool            `json:"pool"`
 	Docker        Docker          `json:"docker"`
 	Log           Log             `json:"log"`
@@ -64,7 +64,7 @@ type Model struct {
 
 // Pool is what is kept ready for jobs to come.
 type Pool struct {
-	Size    int   `json:"size" doc:"Machines that are kept ready, started from the template. 0: none are. Each takes about 200 MB of memory."`
+	Size    int   `json:"size" doc:"Machines that are kept ready, started from the template. 0: none are. Each takes about 100 MB of memory."`
 	MinFree int64 `json:"min_free" doc:"Bytes of memory that must be available on the host for a machine to be made ready."`
 }
 
