@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 	"time"
@@ -120,9 +121,14 @@ func bootstrap(ctx context.Context, dir string, o BuildOptions) error {
 	if o.Log != nil {
 		cmd.Stderr = io.MultiWriter(o.Log, &tail)
 	}
-	// mmdebstrap unmounts and removes its temporary tree when it is told to end.
-	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	// mmdebstrap unmounts and removes its temporary tree when it is told to end,
+	// and what it runs has to end with it. The kernel tells it if this process is
+	// killed: strictly, if this thread ends.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
 	cmd.WaitDelay = 30 * time.Second
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
 	if err := cmd.Run(); err != nil {
 		return &glovebox.Error{Code: glovebox.CodeUnavailable, Op: "build the machine image", Msg: "mmdebstrap failed",
 			Err: errors.Join(err, errors.New(tail.String())), Hint: bootstrapHint(tail.String())}
