@@ -4,6 +4,8 @@ import { groupEgress } from "../job/network";
 import { bucket } from "../job/usage";
 import { parseAnsi, plain } from "./ansi";
 import { skipped, withoutRoot } from "./attach";
+import { pack } from "./pack";
+import { strFromU8, unzipSync } from "fflate";
 import { ago, bytes, clock, count, dollars, duration, title } from "./format";
 import { highlight, languageOf } from "./highlight";
 import { imageType } from "./inert";
@@ -84,6 +86,14 @@ describe("numbers in words", () => {
   });
 });
 
+// jsdom's Blob has nothing else to read it by.
+const bytesOf = (blob: Blob) =>
+  new Promise<Uint8Array>((done) => {
+    const r = new FileReader();
+    r.onload = () => done(new Uint8Array(r.result as ArrayBuffer));
+    r.readAsArrayBuffer(blob);
+  });
+
 describe("files", () => {
   it("leave out what is made again, and the folder around them", () => {
     expect([skipped("a/node_modules/x.js"), skipped("a/src/x.js"), skipped("node_modules")]).toEqual([true, false, false]);
@@ -91,6 +101,16 @@ describe("files", () => {
     expect(withoutRoot([f("app/a"), f("app/b/c")]).map((x) => x.path)).toEqual(["a", "b/c"]);
     expect(withoutRoot([f("app/a"), f("b")]).map((x) => x.path)).toEqual(["app/a", "b"]);
   });
+  it("are packed into a zip, and not into one that is too large", async () => {
+    const texts: Record<string, string> = { "src/ä.txt": "text ".repeat(1000), "a.png": "not squeezed", empty: "" };
+    const files = Object.entries(texts).map(([path, text]) => ({ path, file: { size: text.length, stream: () => new Response(text).body! } as File }));
+    const { blob, files: n } = await pack(files, 1 << 20);
+    const entries = unzipSync(await bytesOf(blob));
+    expect(n).toBe(3);
+    expect(Object.fromEntries(Object.entries(entries).map(([name, b]) => [name, strFromU8(b)]))).toEqual(texts);
+    await expect(pack(files, 20)).rejects.toThrow("larger than the server takes");
+  });
+
   it("are pictures only by their first bytes", () => {
     expect(imageType(new Uint8Array([0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a]))).toBe("image/png");
     expect(imageType(new TextEncoder().encode("<svg xmlns='http://www.w3.org/2000/svg'>"))).toBe("");

@@ -69,7 +69,7 @@ describe("jobs", () => {
 
 describe("a new job", () => {
   it("is sent as it was written, with the limits in the API's units", async () => {
-    answers = (method, path) => (method === "POST" ? { status: 202, json: { job_id: "j9" } } : path === "settings" ? { json: { version: "1", default_limits: { tokens: 20_000_000, steps: 300 }, max_archive_bytes: 1 << 20 } } : { json: { jobs: [] } });
+    answers = (method, path) => (method === "POST" ? { status: 202, json: { job_id: "j9" } } : path === "settings" ? { json: { version: "1", default_model: "m:x", default_limits: { tokens: 20_000_000, steps: 300 }, max_archive_bytes: 1 << 20 } } : { json: { jobs: [] } });
     await open("#/new");
     expect(await screen.findByText("20M tokens")).toBeTruthy();
     fireEvent.change(screen.getByLabelText("Task"), { target: { value: "build it" } });
@@ -84,8 +84,37 @@ describe("a new job", () => {
     expect(sent.headers.get("Idempotency-Key")).toMatch(/^[0-9a-f]{32}$/);
   });
 
+  it("brings files or a git repository along", async () => {
+    answers = (method, path) => (method === "POST" ? { status: 202, json: { job_id: "j9" } } : path === "settings" ? { json: { default_model: "m:x", default_limits: {}, max_archive_bytes: 10 } } : { json: { jobs: [] } });
+    const page = await open("#/new");
+    const sent = () => asked.filter((a) => a.method === "POST").at(-1)?.body;
+    fireEvent.change(await screen.findByLabelText("Task"), { target: { value: "mend it" } });
+    const input = page.querySelector("input[type=file]")!;
+    const choose = (content: string) => fireEvent.change(input, { target: { files: [new File([content], "project.zip")] } });
+    choose("more than the server takes");
+    fireEvent.click(screen.getByText(/Start the job/));
+    expect(await screen.findByText(/the server takes 10 B/)).toBeTruthy();
+    expect(sent()).toBeUndefined();
+    fireEvent.click(screen.getByLabelText("Remove the files"));
+    choose("zip");
+    expect(await screen.findByText(/project\.zip, 3 B/)).toBeTruthy();
+    fireEvent.click(screen.getByText(/Start the job/));
+    await waitFor(() => expect(sent()).toBeInstanceOf(FormData));
+    const form = sent() as FormData;
+    expect((form.get("archive") as File).size).toBe(3);
+    expect(JSON.parse(form.get("options") as string)).toEqual({ task: "mend it" });
+    act(() => go("#/new"));
+    fireEvent.change(await screen.findByLabelText("Task"), { target: { value: "look at it" } });
+    fireEvent.click(screen.getByText("A git repository"));
+    fireEvent.change(screen.getByLabelText("Address of the git repository"), { target: { value: "https://example.org/p.git" } });
+    fireEvent.change(screen.getByLabelText("Branch, tag or commit"), { target: { value: "main" } });
+    fireEvent.click(screen.getByText(/Start the job/));
+    await waitFor(() => expect(typeof sent()).toBe("string"));
+    expect(JSON.parse(sent() as string)).toEqual({ task: "look at it", files: { git_url: "https://example.org/p.git", git_ref: "main" } });
+  });
+
   it("shows what is wrong beside the field that it is about", async () => {
-    answers = (method) => (method === "POST" ? { status: 400, json: { detail: "there is no model x", field: "model", hint: "name one", code: "invalid" } } : { json: { default_limits: {} } });
+    answers = (method) => (method === "POST" ? { status: 400, json: { detail: "there is no model x", field: "model", hint: "name one", code: "invalid" } } : { json: { default_model: "m:x", default_limits: {} } });
     await open("#/new");
     fireEvent.change(await screen.findByLabelText("Task"), { target: { value: "build it" } });
     fireEvent.click(screen.getByText(/Start the job/));
