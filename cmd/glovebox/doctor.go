@@ -96,7 +96,7 @@ func findEngine(ctx context.Context, cfg config.Config) finding {
 	f := finding{Name: "docker engine", State: "good", Detail: "it answers"}
 	d, err := drivers["docker"](cfg)
 	if err == nil {
-		defer d.close()
+		defer func() { _ = d.close() }() // nothing was made
 		ctx, cancel := context.WithTimeout(ctx, engineTime)
 		defer cancel()
 		err = d.check(ctx)
@@ -106,7 +106,9 @@ func findEngine(ctx context.Context, cfg config.Config) finding {
 	}
 	f.State, f.Detail = "missing", err.Error()
 	if e, ok := errors.AsType[*glovebox.Error](err); ok {
-		f.Hint = e.Hint
+		bare := *e
+		bare.Hint = ""
+		f.Detail, f.Hint = bare.Error(), e.Hint
 	}
 	return f
 }
