@@ -31,7 +31,7 @@ func TestDocker(t *testing.T) {
 		t.Fatalf("got %+v, %+v", st, st.Error)
 	}
 	checkLaws(t, s, id)
-	if got := string(download(t, s, id)["note.txt"]); got != "first line\n" {
+	if got := download(t, s, id)["note.txt"]; got != "first line\n" {
 		t.Errorf("note.txt holds %q", got)
 	}
 	s.stop()
