@@ -201,6 +201,9 @@ func (o Options) script(path string) (*replay.Script, error) {
 		}
 	}
 	root, err := os.OpenRoot(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, glovebox.Invalid("model", "with tokens, recordings are those in the directory "+filepath.Base(dir)+" of the server's data directory: put the file there, and name it replay:FILE", "this server has no recordings")
+	}
 	if err != nil {
 		return nil, &glovebox.Error{Code: glovebox.CodeUnavailable, Op: "open replays", Err: err}
 	}

@@ -150,6 +150,9 @@ func TestReplay(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
+	if _, _, err := (Options{ReplayDir: filepath.Join(dir, "none")}).Resolve("replay:a.replay", envOf(nil)); glovebox.CodeOf(err) != glovebox.CodeInvalid {
+		t.Errorf("where there is no directory: %v", err)
+	}
 	if _, _, err := (Options{}).Resolve("replay:"+outside, envOf(nil)); err != nil {
 		t.Errorf("without a directory: %v", err)
 	}
