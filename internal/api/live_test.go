@@ -410,4 +410,13 @@ func TestServicesAndPorts(t *testing.T) {
 	if got := string(e.do("GET", "/jobs/"+id+"/ports", "").body); got != want {
 		t.Errorf("got %s", got)
 	}
+	kernel := []guest.Listener{{Port: 40000, PID: 7, Command: "python3"}} // a server
+	for port := range uint16(kernelPorts) {
+		kernel = append(kernel, guest.Listener{Port: 41000 + port, PID: 8, Command: "python3"})
+	}
+	e, id = liveEnv(t, &fakeMachine{listeners: kernel})
+	want = `{"ports":[{"port":40000,"process":"python3","url":"/jobs/` + id + `/preview/40000/"}]}` + "\n"
+	if got := string(e.do("GET", "/jobs/"+id+"/ports", "").body); got != want {
+		t.Errorf("beside a kernel: %s", got)
+	}
 }

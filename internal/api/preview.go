@@ -18,10 +18,20 @@ import (
 var serviceCommands = []string{"Xvnc", "Xtigervnc", "chromium", "chrome", "jupyter-server", "jupyter-lab"}
 
 // kernelCommands are programs that run kernels, which listen for their own ends
-// on ports from randomPorts on.
+// on kernelPorts ports each, from randomPorts on. What else they run, such as a
+// server on one such port, is the job's.
 var kernelCommands = []string{"python", "python3", "deno"}
 
-const randomPorts = 32768
+const (
+	randomPorts = 32768
+	kernelPorts = 5
+)
+
+// kernelPort reports whether a listener is one of a kernel's, given how many
+// random ports each process listens on.
+func kernelPort(l guest.Listener, random map[int]int) bool {
+	return l.Port >= randomPorts && random[l.PID] >= kernelPorts && slices.Contains(kernelCommands, l.Command)
+}
 
 // ports lists what listens in a machine.
 func (a *API) ports(w *response, r *http.Request, c caller) error {
@@ -34,9 +44,14 @@ func (a *API) ports(w *response, r *http.Request, c caller) error {
 		return err
 	}
 	list := glovebox.PortList{Ports: []glovebox.Port{}}
-	seen := map[uint16]bool{}
+	seen, random := map[uint16]bool{}, map[int]int{}
 	for _, l := range listeners {
-		if seen[l.Port] || slices.Contains(serviceCommands, l.Command) || l.Port >= randomPorts && slices.Contains(kernelCommands, l.Command) {
+		if l.Port >= randomPorts {
+			random[l.PID]++
+		}
+	}
+	for _, l := range listeners {
+		if seen[l.Port] || slices.Contains(serviceCommands, l.Command) || kernelPort(l, random) {
 			continue
 		}
 		seen[l.Port] = true
