@@ -74,7 +74,10 @@ export function Composer() {
           value={text}
           onChange={(e) => setText(e.target.value)}
           onKeyDown={(e) => {
-            if (e.key === "Enter" && (e.ctrlKey || e.metaKey)) {
+            // Return sends, as where people write to each other; with Shift it
+            // is a new line, and where there is no other keyboard than the screen's.
+            const plain = !e.shiftKey && !e.altKey && !e.nativeEvent.isComposing && !matchMedia("(pointer: coarse)").matches;
+            if (e.key === "Enter" && (e.ctrlKey || e.metaKey || plain)) {
               e.preventDefault();
               void send();
             }

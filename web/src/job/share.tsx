@@ -49,7 +49,7 @@ export function ShareButton() {
             )
           }
         >
-          <p>Whoever has the link sees this job, and no other, until it ends.</p>
+          <p>Whoever has the link sees this job, and no other, until the link expires.</p>
           <div className="share-choices">
             <Segmented
               label="What it allows"

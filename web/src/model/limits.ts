@@ -55,7 +55,7 @@ export function limitText(name: LimitName, v: number): string {
     case "cpu_millis":
       return `${v / 1000} cores`;
     case "processes":
-      return `${count(v)} processes`;
+      return `${v} processes`;
   }
 }
 

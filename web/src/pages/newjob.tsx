@@ -74,6 +74,10 @@ export function NewJobPage() {
   const send = async () => {
     if (busy) return;
     if (!task.trim()) return box.current?.focus();
+    if (server && !server.default_model && !model.trim()) {
+      setError(new ApiError(400, { detail: "The server has no model of its own.", field: "model", hint: "Name one." }));
+      return;
+    }
     setError(null);
     setBusy("Sending");
     try {
@@ -156,7 +160,7 @@ export function NewJobPage() {
       <aside className="new-options" aria-label="Options">
         <section>
           <h2>Model</h2>
-          <Field label="Provider and name" placeholder={server?.default_model || "provider:name"} value={model} onChange={(e) => setModel(e.target.value)} maxLength={200} spellCheck={false} error={fieldError("model")} hint={server?.default_model ? "Left empty: the server\u2019s default." : "e.g. anthropic:NAME, openai:NAME, gemini:NAME, chat:NAME"} />
+          <Field label="Provider and name" placeholder={server?.default_model || "provider:name"} value={model} onChange={(e) => setModel(e.target.value)} maxLength={200} spellCheck={false} error={fieldError("model")} hint={server?.default_model ? "Left empty: the server\u2019s default." : "The server has no default: name one, such as anthropic:NAME, openai:NAME, gemini:NAME, chat:NAME or replay:FILE."} />
         </section>
         <section>
           <h2>Network</h2>
