@@ -79,7 +79,7 @@ function Figures() {
     <dl className="figures">
       <div>
         <dt>Now</dt>
-        <dd>{view.status === "pending" && view.queue_position ? `number ${view.queue_position} in the queue` : view.status === "running" ? phaseWord(view.phase) : view.error ? view.error.code : view.status === "pending" ? "in the queue" : "ended"}</dd>
+        <dd>{view.status === "pending" && view.queue_position ? `number ${view.queue_position} in the queue` : view.status === "running" ? phaseWord(view.phase) : view.status === "pending" ? "in the queue" : "ended"}</dd>
       </div>
       <div>
         <dt>Work time</dt>

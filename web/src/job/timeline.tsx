@@ -15,6 +15,7 @@ export function Timeline() {
   const scroller = useRef<HTMLDivElement>(null);
   const top = useRef(0); // where the scroller was at the last event
   const [follow, setFollow] = useState(!ended);
+  const [fits, setFits] = useState(true); // nothing to scroll to
   const [at, setAt] = useState(-1);
   const [quiet, setQuiet] = useState(false);
   // What the person folded or unfolded; kept while items come and go.
@@ -45,7 +46,9 @@ export function Timeline() {
   // Stay at the end while the person is there.
   useLayoutEffect(() => {
     const el = scroller.current;
-    if (follow && step === null && el) el.scrollTop = el.scrollHeight;
+    if (!el) return;
+    setFits(el.scrollHeight - el.clientHeight < 60);
+    if (follow && step === null) el.scrollTop = el.scrollHeight;
   }, [version, total, follow, step, draft]);
   // A question below takes room away; what was at the end stays in view.
   useEffect(() => {
@@ -127,7 +130,7 @@ export function Timeline() {
           })}
         </div>
       </div>
-      {!follow && step === null && (
+      {!follow && !fits && step === null && (
         <Button small icon="arrowDown" className="to-newest" onClick={() => setFollow(true)}>
           {ended ? "To the end" : "To the newest"}
         </Button>
