@@ -25,7 +25,9 @@ function Past() {
   const { history, step } = useJob();
   const end = useRef<HTMLDivElement>(null);
   const runs = history.items.filter((i): i is ToolItem & typeof i => i.kind === "tool" && shells.has(i.name) && (step === null || i.step <= step)).slice(-60);
-  useEffect(() => end.current?.scrollIntoView({ block: "end" }), [step]);
+  useEffect(() => {
+    end.current?.scrollIntoView({ block: "end" }); // newer browsers return a promise, which is no clean-up
+  }, [step]);
   if (runs.length === 0) return <Empty icon="terminal" title="No command was run so far" />;
   return (
     <div className="terminal-past" tabIndex={0} role="log" aria-label="What the commands wrote">
