@@ -109,6 +109,7 @@ func (p *person) check(axe []byte, name, place string) {
 		}
 	}
 	p.do("resize", chromedp.EmulateViewport(1440, 900))
+	p.do("resize", chromedp.EmulateViewport(1440, 900))
 }
 
 // The most JavaScript that the page may send before a screen or a terminal is opened.

@@ -86,8 +86,8 @@ function Figures() {
         <dd>
           {clock(work)}
           {l.wall_time_seconds && <small> of {limitText("wall_time_seconds", l.wall_time_seconds)}</small>}
+          <Meter value={work / 1000} max={l.wall_time_seconds} label="Work time" />
         </dd>
-        <Meter value={work / 1000} max={l.wall_time_seconds} label="Work time" />
       </div>
       {priced && (
         <div>
@@ -95,8 +95,8 @@ function Figures() {
           <dd>
             {dollars(view.usage.cost_micros)}
             {l.cost_micros && <small> of {dollars(l.cost_micros)}</small>}
+            <Meter value={view.usage.cost_micros} max={l.cost_micros} label="Cost" />
           </dd>
-          <Meter value={view.usage.cost_micros} max={l.cost_micros} label="Cost" />
         </div>
       )}
       <div>
@@ -104,16 +104,16 @@ function Figures() {
         <dd>
           {count(view.usage.tokens)}
           {l.tokens && <small> of {count(l.tokens)}</small>}
+          <Meter value={view.usage.tokens} max={l.tokens} label="Tokens" />
         </dd>
-        <Meter value={view.usage.tokens} max={l.tokens} label="Tokens" />
       </div>
       <div>
         <dt>Steps</dt>
         <dd>
           {view.step}
           {l.steps && <small> of {l.steps}</small>}
+          <Meter value={view.step} max={l.steps} label="Steps" />
         </dd>
-        <Meter value={view.step} max={l.steps} label="Steps" />
       </div>
       <div className="model-figure">
         <dt>Model</dt>
