@@ -64,7 +64,8 @@ func (p *person) withoutMouse(task string) {
 // answerWithoutMouse answers with the keyboard alone.
 func (p *person) answerWithoutMouse(text string) {
 	p.t.Helper()
-	p.get(`(document.activeElement.blur(), true)`, new(bool))
+	p.until(`innerWidth === 1440 && document.querySelector(".composer textarea")`)
+	p.get(`new Promise(done => requestAnimationFrame(() => setTimeout(() => { document.activeElement.blur(); done(true) })))`, new(bool)) // the page has taken in its new size
 	p.keys("m") // to write to the agent
 	p.until(`document.activeElement.matches(".composer textarea")`)
 	p.keys(text)
