@@ -66,7 +66,7 @@ func (p *person) answerWithoutMouse(text string) {
 	p.t.Helper()
 	p.until(`innerWidth === 1440 && document.querySelector(".composer textarea")`)
 	p.get(`new Promise(done => requestAnimationFrame(() => setTimeout(() => { document.activeElement.blur(); done(true) })))`, new(bool)) // the page has taken in its new size
-	p.keys("m") // to write to the agent
+	p.keys("m")                                                                                                                           // to write to the agent
 	p.until(`document.activeElement.matches(".composer textarea")`)
 	p.keys(text)
 	p.special("Tab", 9, "")
