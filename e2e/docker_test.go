@@ -22,7 +22,12 @@ func TestDocker(t *testing.T) {
 	}
 	s := serve(t, data, "--driver", "docker", "--model", "replay:"+conversation)
 	id := s.schedule("Open an editor")
-	t.Cleanup(func() { s.end(id) })
+	stopped := false
+	t.Cleanup(func() {
+		if !stopped {
+			s.end(id)
+		}
+	})
 	s.follow(id, func(e glovebox.Event) bool {
 		return e.Type != glovebox.EventQuestion && e.Type != glovebox.EventFinished
 	})
@@ -35,6 +40,7 @@ func TestDocker(t *testing.T) {
 		t.Errorf("note.txt holds %q", got)
 	}
 	s.stop()
+	stopped = true
 	owned, err := exec.Command("docker", "ps", "--all", "--quiet", "--filter", "name="+id).Output()
 	if err != nil || len(owned) > 0 {
 		t.Errorf("containers are left: %s, %v", owned, err)
