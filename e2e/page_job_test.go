@@ -56,7 +56,7 @@ func TestPage(t *testing.T) {
 	p.seeTheResult()
 	p.scrub()
 	p.findNotebook(p.download())
-	b.checkClean(s.url)
+	b.checkClean(s.url, "ERR_FILE_NOT_FOUND blob:") // a picture of the recording that was scrubbed past before it was decoded
 }
 
 // end makes sure that a job is over, so that its machine is gone.
