@@ -77,15 +77,16 @@ func (b *box) idleLoop(ctx context.Context) {
 // unused reports whether the job waits for a person and nobody looks at its
 // machine.
 func (b *box) unused() bool {
+	c := b.client()
+	if c == nil || c.Busy() { // without a machine there may be no state yet, either
+		return false
+	}
 	job := b.h.state()
 	if job.Phase != glovebox.PhaseWaiting || job.Control == glovebox.ControlUser {
 		return false
 	}
-	if hub := b.h.r.o.Live; hub != nil && hub.Watched(job.ID) {
-		return false
-	}
-	c := b.client()
-	return c != nil && !c.Busy()
+	hub := b.h.r.o.Live
+	return hub == nil || !hub.Watched(job.ID)
 }
 
 // pause hangs up and pauses the machine, unless it is needed now.
