@@ -12,6 +12,7 @@ package sandbox
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"time"
 
@@ -56,6 +57,28 @@ type Spec struct {
 	// starts cold. One that can't be used is CodeUnavailable, and the caller
 	// starts cold.
 	Template string
+}
+
+// Bounds of a Spec's labels.
+const (
+	maxLabels     = 16
+	maxLabelBytes = 256
+)
+
+// Validate refuses, with CodeInvalid, an id, labels or limits that no driver takes.
+func (s Spec) Validate() error {
+	if !glovebox.ValidID(string(s.ID)) {
+		return glovebox.Invalid("id", "use glovebox.NewID", "%.80q is not the id of a sandbox", string(s.ID))
+	}
+	if len(s.Labels) > maxLabels {
+		return glovebox.Invalid("labels", fmt.Sprintf("give at most %d", maxLabels), "%d labels are too many", len(s.Labels))
+	}
+	for k, v := range s.Labels {
+		if len(k) > maxLabelBytes || len(v) > maxLabelBytes {
+			return glovebox.Invalid("labels", fmt.Sprintf("at most %d bytes", maxLabelBytes), "label %.40q is too long", k)
+		}
+	}
+	return s.Limits.Validate()
 }
 
 // Snapshotter is a Driver that can freeze a machine as a template.

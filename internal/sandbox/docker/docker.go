@@ -82,8 +82,6 @@ const (
 const (
 	createTimeout = 2 * time.Minute // of a Create whose ctx has no earlier deadline
 	callTimeout   = 30 * time.Second
-	maxLabels     = 16
-	maxLabelBytes = 256
 )
 
 // New returns a driver. It does not talk to the engine yet.
@@ -132,8 +130,11 @@ func valid(id sandbox.ID) bool { return glovebox.ValidID(string(id)) }
 
 // Create implements [sandbox.Driver].
 func (d *Driver) Create(ctx context.Context, s sandbox.Spec) error {
-	if err := check(s); err != nil {
+	if err := s.Validate(); err != nil {
 		return err
+	}
+	if s.Template != "" {
+		return glovebox.Errorf(glovebox.CodeUnavailable, "containers can't start from a template")
 	}
 	ctx, cancel := context.WithTimeout(ctx, createTimeout)
 	defer cancel()
@@ -170,24 +171,6 @@ func (d *Driver) Create(ctx context.Context, s sandbox.Spec) error {
 
 func givenUp(ctx context.Context) error {
 	return &glovebox.Error{Code: glovebox.CodeUnavailable, Op: "create sandbox", Msg: "it was given up", Err: context.Cause(ctx)}
-}
-
-func check(s sandbox.Spec) error {
-	if !valid(s.ID) {
-		return glovebox.Invalid("id", "make one with glovebox.NewID", "%.80q can't be the id of a sandbox", s.ID)
-	}
-	if len(s.Labels) > maxLabels {
-		return glovebox.Invalid("labels", fmt.Sprintf("give at most %d", maxLabels), "%d labels are too many", len(s.Labels))
-	}
-	for k, v := range s.Labels {
-		if len(k) > maxLabelBytes || len(v) > maxLabelBytes {
-			return glovebox.Invalid("labels", fmt.Sprintf("at most %d bytes", maxLabelBytes), "label %.40q is too long", k)
-		}
-	}
-	if s.Template != "" {
-		return glovebox.Errorf(glovebox.CodeUnavailable, "containers can't start from a template")
-	}
-	return s.Limits.Validate()
 }
 
 // guestCaps are what the guest daemon needs to run the tools as uid 1000, to

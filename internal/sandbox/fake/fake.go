@@ -87,7 +87,7 @@ func (d *Driver) Root(id sandbox.ID) string { return d.path(id, rootDir) }
 
 // Create implements [sandbox.Driver]. The image is not looked at.
 func (d *Driver) Create(ctx context.Context, s sandbox.Spec) (err error) {
-	if err := check(s); err != nil {
+	if err := s.Validate(); err != nil {
 		return err
 	}
 	if err := ctx.Err(); err != nil {
@@ -109,21 +109,6 @@ func (d *Driver) Create(ctx context.Context, s sandbox.Spec) (err error) {
 		return unavailable("create sandbox", errors.Join(err, d.remove(s.ID)))
 	}
 	return nil
-}
-
-func check(s sandbox.Spec) error {
-	if !glovebox.ValidID(string(s.ID)) {
-		return glovebox.Invalid("id", "use glovebox.NewID", "%q is not the id of a sandbox", string(s.ID))
-	}
-	if len(s.Labels) > 16 {
-		return glovebox.Invalid("labels", "give at most 16", "%d labels are too many", len(s.Labels))
-	}
-	for k, v := range s.Labels {
-		if len(k) > 256 || len(v) > 256 {
-			return glovebox.Invalid("labels", "at most 256 bytes", "label %.40q is too long", k)
-		}
-	}
-	return s.Limits.Validate()
 }
 
 func unavailable(op string, err error) error {

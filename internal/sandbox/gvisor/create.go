@@ -22,12 +22,6 @@ const createTimeout = time.Minute
 // second: who waits longer is better off with a cold start.
 const restoreTimeout = 5 * time.Second
 
-// Bounds of what a Spec may carry.
-const (
-	maxLabels     = 16
-	maxLabelBytes = 256
-)
-
 // Create implements [sandbox.Driver].
 func (d *Driver) Create(ctx context.Context, s sandbox.Spec) (err error) {
 	if err := d.check(&s); err != nil {
@@ -97,18 +91,7 @@ func createError(err error) error {
 
 // check fills in the default image and refuses what can't be made.
 func (d *Driver) check(s *sandbox.Spec) error {
-	if err := checkID(s.ID); err != nil {
-		return err
-	}
-	if len(s.Labels) > maxLabels {
-		return glovebox.Invalid("labels", fmt.Sprintf("give at most %d", maxLabels), "%d labels are too many", len(s.Labels))
-	}
-	for k, v := range s.Labels {
-		if len(k) > maxLabelBytes || len(v) > maxLabelBytes {
-			return glovebox.Invalid("labels", fmt.Sprintf("at most %d bytes", maxLabelBytes), "label %.40q is too long", k)
-		}
-	}
-	if err := s.Limits.Validate(); err != nil {
+	if err := s.Validate(); err != nil {
 		return err
 	}
 	if s.Image == "" {
