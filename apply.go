@@ -31,7 +31,7 @@ var appliers = map[EventType]func(*Job, Event) error{
 	EventCreated: on(func(j *Job, c Created, at time.Time) {
 		*j = Job{
 			ID: c.ID, Tenant: c.Tenant, Task: c.Task, Model: c.Model, Limits: c.Limits,
-			Egress: c.Egress, Files: c.Files, Metadata: c.Metadata, CreatedAt: at,
+			Egress: c.Egress, Files: c.Files, Metadata: c.Metadata, Project: c.Project, CreatedAt: at,
 			Status: StatusPending, Phase: PhaseQueued, PhaseSince: at, PhaseMillis: map[Phase]int64{},
 		}
 	}),
@@ -75,6 +75,9 @@ var appliers = map[EventType]func(*Job, Event) error{
 			j.Sandbox = &s
 		}
 	}),
+	EventModelRequested: on(func(j *Job, r ModelRequested, _ time.Time) {
+		j.remember(func(m *MemoryState) { m.Use = r.Use })
+	}),
 	EventModelAnswered: on(func(j *Job, a ModelAnswered, _ time.Time) {
 		j.Step++
 		j.Usage = j.Usage.Add(a.Usage)
@@ -97,8 +100,27 @@ var appliers = map[EventType]func(*Job, Event) error{
 	EventVerified: on(func(j *Job, v Verified, _ time.Time) {
 		j.Verification, j.Summary, j.HowToRun = v.Proofs, v.Summary, v.HowToRun
 	}),
-	EventControl:  on(func(j *Job, c ControlChanged, _ time.Time) { j.Control = c.Control }),
-	EventArtifact: on(func(j *Job, a ArtifactSaved, _ time.Time) { j.Artifact = &a.Artifact }),
+	EventControl: on(func(j *Job, c ControlChanged, _ time.Time) { j.Control = c.Control }),
+	EventSummarized: on(func(j *Job, s Summarized, _ time.Time) {
+		j.Usage = j.Usage.Add(s.Usage)
+		j.remember(func(m *MemoryState) {
+			m.Usage = m.Usage.Add(s.Usage)
+			m.Summaries += int64(len(s.Summaries))
+			for _, x := range s.Summaries {
+				if x.By == SummaryByDigest {
+					m.Digests++
+				}
+			}
+		})
+	}),
+	EventFolded: on(func(j *Job, f Folded, _ time.Time) {
+		j.remember(func(m *MemoryState) {
+			m.Folds++
+			m.Epoch, m.Through, m.Reason, m.Use = f.Epoch, f.Through, f.Reason, f.Use
+		})
+	}),
+	EventModelChanged: on(func(j *Job, m ModelChanged, _ time.Time) { j.Model = m.Model }),
+	EventArtifact:     on(func(j *Job, a ArtifactSaved, _ time.Time) { j.Artifact = &a.Artifact }),
 }
 
 func on[T any](apply func(*Job, T, time.Time)) func(*Job, Event) error {
@@ -110,6 +132,16 @@ func on[T any](apply func(*Job, T, time.Time)) func(*Job, Event) error {
 		apply(j, v, e.Time)
 		return nil
 	}
+}
+
+// remember changes the state of the memory in a copy, since jobs are handed out.
+func (j *Job) remember(change func(*MemoryState)) {
+	m := MemoryState{Epoch: 1}
+	if j.Memory != nil {
+		m = *j.Memory
+	}
+	change(&m)
+	j.Memory = &m
 }
 
 // enter ends the phase that j is in and begins p.

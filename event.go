@@ -19,33 +19,39 @@ type EventType string
 
 // The types of event, each with the type of its data.
 const (
-	EventCreated        EventType = "job.created"      // Created
-	EventClaimed        EventType = "job.claimed"      // Claimed
-	EventReleased       EventType = "job.released"     // Released
-	EventPhase          EventType = "job.phase"        // PhaseChanged
-	EventResumed        EventType = "job.resumed"      // Resumed
-	EventFinished       EventType = "job.finished"     // Finished
-	EventLimitsRaised   EventType = "limits.raised"    // LimitsRaised
-	EventUserMessage    EventType = "user.message"     // UserMessage
-	EventSandboxReady   EventType = "sandbox.ready"    // SandboxReady
-	EventSandboxLost    EventType = "sandbox.lost"     // SandboxLost
-	EventModelRequested EventType = "model.requested"  // ModelRequested
-	EventModelAnswered  EventType = "model.answered"   // ModelAnswered
-	EventModelFailed    EventType = "model.failed"     // ModelFailed
-	EventModelDelta     EventType = "model.delta"      // ModelDelta; live only, never in the log
-	EventToolStarted    EventType = "tool.started"     // ToolStarted
-	EventToolOutput     EventType = "tool.output"      // ToolOutput; live only, never in the log
-	EventToolFinished   EventType = "tool.finished"    // ToolFinished
-	EventNotice         EventType = "notice"           // Notice
-	EventPlan           EventType = "plan.updated"     // PlanUpdated
-	EventQuestion       EventType = "question.asked"   // QuestionAsked
-	EventCheckpoint     EventType = "checkpoint.saved" // CheckpointSaved
-	EventEgress         EventType = "egress.attempted" // EgressAttempted
-	EventVerified       EventType = "project.verified" // Verified
-	EventArtifact       EventType = "artifact.saved"   // ArtifactSaved
-	EventTrimmed        EventType = "memory.trimmed"   // Trimmed
-	EventControl        EventType = "control.changed"  // ControlChanged
-	EventScreen         EventType = "screen.captured"  // ScreenCaptured
+	EventCreated        EventType = "job.created"       // Created
+	EventClaimed        EventType = "job.claimed"       // Claimed
+	EventReleased       EventType = "job.released"      // Released
+	EventPhase          EventType = "job.phase"         // PhaseChanged
+	EventResumed        EventType = "job.resumed"       // Resumed
+	EventFinished       EventType = "job.finished"      // Finished
+	EventLimitsRaised   EventType = "limits.raised"     // LimitsRaised
+	EventUserMessage    EventType = "user.message"      // UserMessage
+	EventSandboxReady   EventType = "sandbox.ready"     // SandboxReady
+	EventSandboxLost    EventType = "sandbox.lost"      // SandboxLost
+	EventModelRequested EventType = "model.requested"   // ModelRequested
+	EventModelAnswered  EventType = "model.answered"    // ModelAnswered
+	EventModelFailed    EventType = "model.failed"      // ModelFailed
+	EventModelDelta     EventType = "model.delta"       // ModelDelta; live only, never in the log
+	EventToolStarted    EventType = "tool.started"      // ToolStarted
+	EventToolOutput     EventType = "tool.output"       // ToolOutput; live only, never in the log
+	EventToolFinished   EventType = "tool.finished"     // ToolFinished
+	EventNotice         EventType = "notice"            // Notice
+	EventPlan           EventType = "plan.updated"      // PlanUpdated
+	EventQuestion       EventType = "question.asked"    // QuestionAsked
+	EventCheckpoint     EventType = "checkpoint.saved"  // CheckpointSaved
+	EventEgress         EventType = "egress.attempted"  // EgressAttempted
+	EventVerified       EventType = "project.verified"  // Verified
+	EventArtifact       EventType = "artifact.saved"    // ArtifactSaved
+	EventTrimmed        EventType = "memory.trimmed"    // Trimmed
+	EventSummaries      EventType = "memory.requested"  // SummariesRequested
+	EventSummarized     EventType = "memory.summarized" // Summarized
+	EventFolded         EventType = "memory.folded"     // Folded
+	EventInstructions   EventType = "instructions.read" // InstructionsRead
+	EventProject        EventType = "project.recalled"  // ProjectRecalled
+	EventModelChanged   EventType = "model.changed"     // ModelChanged
+	EventControl        EventType = "control.changed"   // ControlChanged
+	EventScreen         EventType = "screen.captured"   // ScreenCaptured
 )
 
 // Created is the first event of every job.
@@ -58,6 +64,7 @@ type Created struct {
 	Egress   Egress            `json:"egress"`
 	Files    *Files            `json:"files,omitempty"`
 	Metadata map[string]string `json:"metadata,omitempty"`
+	Project  string            `json:"project,omitempty"` // whose memory is brought in and added to; empty for none
 }
 
 // Claimed says that a worker took the job.
@@ -98,7 +105,9 @@ type LimitsRaised struct {
 
 // UserMessage is what the user said to a running job.
 type UserMessage struct {
-	Text string `json:"text"`
+	Text string `json:"text"`           // at most MaxSignalText bytes
+	Blob string `json:"blob,omitempty"` // handle of the whole, where Text is only its beginning
+	Size int64  `json:"size,omitempty"` // of the whole, in bytes, where there is a Blob
 }
 
 // SandboxReady says that the job has a sandbox whose guest answers.
@@ -129,6 +138,8 @@ type ModelRequested struct {
 	MaxTokens  int64  `json:"max_tokens"`           // the worst case of this call: tokens in and out
 	MaxMicros  int64  `json:"max_micros,omitempty"` // the worst case of this call: millionths of a dollar
 	MaxOutput  int64  `json:"max_output"`           // tokens that the model may write
+
+	Use WindowUse `json:"use,omitzero"` // what the request is made of
 }
 
 // ModelAnswered is a whole answer of the model.

@@ -69,7 +69,9 @@ type Job struct {
 	Sandbox      *SandboxInfo    `json:"sandbox,omitempty"`
 	Control      Control         `json:"control,omitempty"` // who holds mouse and keyboard
 	Checkpoint   *Checkpoint     `json:"checkpoint,omitempty"`
-	Attempts     int64           `json:"attempts"` // times that a worker claimed it
+	Memory       *MemoryState    `json:"memory,omitempty"`  // nil before the model was first asked
+	Project      string          `json:"project,omitempty"` // whose memory is brought in and added to; empty for none
+	Attempts     int64           `json:"attempts"`          // times that a worker claimed it
 	FinishedAt   *time.Time      `json:"finished_at,omitempty"`
 }
 

@@ -39,6 +39,7 @@ type Block struct {
 	MediaType string `json:"media_type,omitempty"`
 	Data      []byte `json:"data,omitempty"`
 	Blob      string `json:"blob,omitempty"`
+	Size      int64  `json:"size,omitempty"` // of an image in Blob, in bytes; 0 if unknown
 
 	// A call of a tool, and its answer. Input is what the model wrote,
 	// unchecked; where that is not JSON it is a JSON string of the raw text.

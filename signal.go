@@ -3,7 +3,8 @@ package glovebox
 import "time"
 
 // Signal is what a person wants of a job while it runs, or what Glovebox has
-// to tell it. Exactly one of Text, Cancel, Limits, Control and Notice is set.
+// to tell it. Exactly one of
+// Text, Cancel, Limits, Control, Notice and Model is set.
 type Signal struct {
 	ID     int64     `json:"id"` // set by the store; grows
 	Time   time.Time `json:"time"`
@@ -13,6 +14,10 @@ type Signal struct {
 
 	Control *Control `json:"control,omitempty"` // take mouse and keyboard, or give them back
 	Notice  string   `json:"notice,omitempty"`  // told to the agent as a Notice: "a person opened a terminal"; at most MaxSignalText bytes
+	Model   string   `json:"model,omitempty"`   // "provider:model": goes on with the job from the next step
+
+	Blob string `json:"blob,omitempty"` // with Text: handle of the whole message, of which Text is the beginning
+	Size int64  `json:"size,omitempty"` // of the whole message, in bytes, where there is a Blob
 }
 
 // MaxSignalText is the most bytes of text in a [Signal].
