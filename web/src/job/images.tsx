@@ -10,30 +10,31 @@ import { Dialog } from "../ui/dialog";
 import { Output } from "../ui/rich";
 import { useJob } from "./context";
 
-type Picture = { url: string } | { fault: string } | null;
+type Picture = { url: string; key: string } | { fault: string } | null;
 
-/** The address of a blob for a picture, for as long as the component lives. */
+/**
+ * The address of a blob for a picture, for as long as the component lives. The
+ * picture before stays until the next one is there, and gives its address up
+ * only then: an image whose address is gone can't be drawn again.
+ */
 export function usePicture(load: ((signal: AbortSignal) => Promise<Blob>) | null, key: string): Picture {
   const [picture, setPicture] = useState<Picture>(null);
+  const url = picture && "url" in picture ? picture.url : "";
+  useEffect(() => () => URL.revokeObjectURL(url), [url]);
   useEffect(() => {
     if (!load) return setPicture(null);
     const abort = new AbortController();
-    let url = "";
     load(abort.signal)
       .then(asImage)
       .then(
         (image) => {
           if (abort.signal.aborted) return;
           if (!image) return setPicture({ fault: "This is no picture of a kind that is shown." });
-          url = URL.createObjectURL(image);
-          setPicture({ url });
+          setPicture({ url: URL.createObjectURL(image), key });
         },
         (err) => !abort.signal.aborted && setPicture({ fault: message(err) }),
       );
-    return () => {
-      abort.abort();
-      if (url) URL.revokeObjectURL(url);
-    };
+    return () => abort.abort();
     // key stands for load, which is made anew at every drawing.
     // eslint-disable-next-line react-hooks/exhaustive-deps
   }, [key]);
@@ -61,7 +62,7 @@ function Shown({ picture, alt }: { picture: Picture; alt: string }) {
   return (
     <>
       <button type="button" className="picture" onClick={() => setLarge(true)} aria-label={`${alt}; enlarge`}>
-        <img src={picture.url} alt={alt} />
+        <img src={picture.url} alt={alt} data-picture={picture.key} />
       </button>
       {large && (
         <Dialog title={alt} onClose={() => setLarge(false)} wide>

@@ -34,7 +34,7 @@ function Recorded() {
           {ended && step === null ? ", the last picture" : ""}
         </span>
       </div>
-      <div className="screen-frame">
+      <div className="screen-frame" data-handle={frame.blob}>
         <Picture handle={frame.blob} alt={`The screen at step ${frame.step}`} />
       </div>
     </div>
