@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/glovebox-dev/glovebox"
-	"github.com/glovebox-dev/glovebox/internal/llm"
 	"github.com/glovebox-dev/glovebox/internal/memory"
 	"github.com/glovebox-dev/glovebox/internal/tool"
 )
@@ -63,20 +62,14 @@ func newRun(ctx context.Context, o Options) (*run, error) {
 		o.Prove = prove
 	}
 	r := &run{Options: o, id: o.Job.ID, named: o.Job.Model, job: o.Job, tools: make(map[string]*tool.Tool, len(o.Tools))}
-	specs := make([]llm.ToolSpec, 0, len(o.Tools))
 	for i := range o.Tools {
 		t := &o.Tools[i]
 		if r.tools[t.Name] != nil {
 			return nil, glovebox.Errorf(glovebox.CodeInternal, "two tools are named %q", t.Name)
 		}
 		r.tools[t.Name] = t
-		spec := llm.ToolSpec{Name: t.Name, Description: t.Description, Schema: t.Schema}
-		if o.Info.Computer != "" {
-			spec.Computer = t.Computer
-		}
-		specs = append(specs, spec)
 	}
-	r.memory = memory.New(memory.Options{Standing: o.Standing, Tools: specs})
+	r.memory = memory.New(tool.Memory(o.Tools, o.Standing, o.Info))
 	if err := r.sync(ctx); err != nil {
 		return nil, err
 	}
