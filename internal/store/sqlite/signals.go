@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 	"unicode/utf8"
@@ -14,6 +15,9 @@ import (
 
 // maxSignals is how many signals may wait for one job.
 const maxSignals = 1000
+
+// maxHandle is how many bytes the handle of an output may have.
+const maxHandle = 200
 
 // SendSignal implements [store.Signals].
 func (s *Store) SendSignal(ctx context.Context, tenant, id string, sig glovebox.Signal) error {
@@ -46,18 +50,24 @@ func (s *Store) SendSignal(ctx context.Context, tenant, id string, sig glovebox.
 
 func checkSignal(sig glovebox.Signal) error {
 	set := 0
-	for _, is := range []bool{sig.Text != "", sig.Cancel, sig.Limits != nil, sig.Control != nil, sig.Notice != ""} {
+	for _, is := range []bool{sig.Text != "", sig.Cancel, sig.Limits != nil, sig.Control != nil, sig.Notice != "", sig.Model != ""} {
 		if is {
 			set++
 		}
 	}
 	switch {
 	case set != 1:
-		return glovebox.Invalid("signal", "send one text, a cancel, new limits, who holds control or a notice", "exactly one of them must be set, not %d", set)
+		return glovebox.Invalid("signal", "send one text, a cancel, new limits, who holds control, a notice or a model", "exactly one of them must be set, not %d", set)
 	case len(sig.Text)+len(sig.Notice) > glovebox.MaxSignalText: // one of them is empty
 		return tooLarge("the message", len(sig.Text)+len(sig.Notice), glovebox.MaxSignalText)
 	case !utf8.ValidString(sig.Text) || !utf8.ValidString(sig.Notice):
 		return glovebox.Invalid("text", "send it as UTF-8", "the message is not valid UTF-8")
+	case len(sig.Model) > glovebox.MaxModelName || !utf8.ValidString(sig.Model):
+		return glovebox.Invalid("model", fmt.Sprintf("name it as provider:model, in at most %d bytes", glovebox.MaxModelName), "a name of %d bytes", len(sig.Model))
+	case (sig.Blob != "") != (sig.Size > 0) || sig.Blob != "" && sig.Text == "" || sig.Size < 0:
+		return glovebox.Invalid("signal", "name handle and size of the whole together, beside its beginning", "a blob %.60q of %d bytes with a text of %d", sig.Blob, sig.Size, len(sig.Text))
+	case len(sig.Blob) > maxHandle || !utf8.ValidString(sig.Blob):
+		return glovebox.Invalid("signal", "name a handle of the job's outputs", "a handle of %d bytes", len(sig.Blob))
 	case sig.Control != nil && *sig.Control != glovebox.ControlAgent && *sig.Control != glovebox.ControlUser:
 		return glovebox.Invalid("control", `it is "user" or ""`, "%.40q can't hold mouse and keyboard", *sig.Control)
 	case sig.Limits != nil:
@@ -189,8 +199,12 @@ func signalEvents(j *glovebox.Job, now time.Time, sig glovebox.Signal) []glovebo
 		return []glovebox.Event{glovebox.NewEvent(now, glovebox.EventControl, glovebox.ControlChanged{Control: *sig.Control})}
 	case sig.Notice != "":
 		return []glovebox.Event{glovebox.NewEvent(now, glovebox.EventNotice, glovebox.Notice{Text: sig.Notice})}
+	case sig.Model != "" && sig.Model == j.Model:
+		return nil // it is so already
+	case sig.Model != "":
+		return []glovebox.Event{glovebox.NewEvent(now, glovebox.EventModelChanged, glovebox.ModelChanged{Model: sig.Model})}
 	}
-	return []glovebox.Event{glovebox.NewEvent(now, glovebox.EventUserMessage, glovebox.UserMessage{Text: sig.Text})}
+	return []glovebox.Event{glovebox.NewEvent(now, glovebox.EventUserMessage, glovebox.UserMessage{Text: sig.Text, Blob: sig.Blob, Size: sig.Size})}
 }
 
 func resumeEvents(now time.Time, l glovebox.Limits) []glovebox.Event {

@@ -49,14 +49,25 @@ func testSignalPending(t *testing.T, h Harness) {
 		t.Errorf("control is with %q", j.Control)
 	}
 	f.send(id, glovebox.Signal{Notice: "a person opened a terminal"})
+	for range 2 {
+		f.send(id, glovebox.Signal{Model: "test:other"})
+	}
+	if j := f.wantStatus(id, glovebox.StatusPending); j.Model != "test:other" {
+		t.Errorf("the model is %q", j.Model)
+	}
+	f.send(id, glovebox.Signal{Text: "the beginning", Blob: "out-x", Size: 5 << 20})
 	f.send(id, glovebox.Signal{Cancel: true})
 	if j := f.wantStatus(id, glovebox.StatusCancelled); j.Control != agent {
 		t.Errorf("of a job that ended, control is with %q", j.Control)
 	}
 	want := []glovebox.EventType{glovebox.EventCreated, glovebox.EventUserMessage, glovebox.EventLimitsRaised,
-		glovebox.EventControl, glovebox.EventNotice, glovebox.EventFinished}
-	if got := types(f.checkLog(id)); !slices.Equal(got, want) {
+		glovebox.EventControl, glovebox.EventNotice, glovebox.EventModelChanged, glovebox.EventUserMessage, glovebox.EventFinished}
+	log := f.checkLog(id)
+	if got := types(log); !slices.Equal(got, want) {
 		t.Errorf("events are %v", got)
+	}
+	if m, err := glovebox.Decode[glovebox.UserMessage](log[6]); err != nil || m.Blob != "out-x" || m.Size != 5<<20 {
+		t.Errorf("a long message is %+v, %v", m, err)
 	}
 	if l, err := f.Claim(f.ctx(), "w", leaseLength); l != nil || err != nil {
 		t.Errorf("a cancelled job is claimed: %v, %v", l, err)
@@ -132,6 +143,12 @@ func testSignalRefused(t *testing.T, h Harness) {
 		"two words":  {glovebox.Signal{Notice: "x", Text: "y"}, glovebox.CodeInvalid},
 		"long told":  {glovebox.Signal{Notice: strings.Repeat("x", glovebox.MaxSignalText+1)}, glovebox.CodeTooLarge},
 		"odd told":   {glovebox.Signal{Notice: "\xff"}, glovebox.CodeInvalid},
+		"long model": {glovebox.Signal{Model: strings.Repeat("x", glovebox.MaxModelName+1)}, glovebox.CodeInvalid},
+		"odd model":  {glovebox.Signal{Model: "\xff"}, glovebox.CodeInvalid},
+		"also model": {glovebox.Signal{Model: "a:b", Text: "x"}, glovebox.CodeInvalid},
+		"no size":    {glovebox.Signal{Text: "x", Blob: "out-x"}, glovebox.CodeInvalid},
+		"no text":    {glovebox.Signal{Cancel: true, Blob: "out-x", Size: 1}, glovebox.CodeInvalid},
+		"no handle":  {glovebox.Signal{Text: "x", Size: 1}, glovebox.CodeInvalid},
 	} {
 		if err := f.SendSignal(f.ctx(), "", id, c.s); glovebox.CodeOf(err) != c.code {
 			t.Errorf("%s: %v", name, err)
