@@ -81,6 +81,7 @@ var appliers = map[EventType]func(*Job, Event) error{
 	EventModelAnswered: on(func(j *Job, a ModelAnswered, _ time.Time) {
 		j.Step++
 		j.Usage = j.Usage.Add(a.Usage)
+		j.remember(func(m *MemoryState) { m.Calls = m.Calls.Add(a.Usage) })
 	}),
 	EventModelFailed: on(func(j *Job, f ModelFailed, _ time.Time) { j.Usage = j.Usage.Add(f.Usage) }),
 	EventPlan:        on(func(j *Job, p PlanUpdated, _ time.Time) { j.Plan = p.Steps }),
@@ -116,7 +117,7 @@ var appliers = map[EventType]func(*Job, Event) error{
 	EventFolded: on(func(j *Job, f Folded, _ time.Time) {
 		j.remember(func(m *MemoryState) {
 			m.Folds++
-			m.Epoch, m.Through, m.Reason, m.Use = f.Epoch, f.Through, f.Reason, f.Use
+			m.Epoch, m.Through, m.Reason, m.Use, m.Calls = f.Epoch, f.Through, f.Reason, f.Use, Usage{}
 		})
 	}),
 	EventModelChanged: on(func(j *Job, m ModelChanged, _ time.Time) { j.Model = m.Model }),

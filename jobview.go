@@ -29,6 +29,8 @@ type JobView struct {
 	Metadata      map[string]string `json:"metadata,omitempty"`
 	Sandbox       *SandboxInfo      `json:"sandbox,omitempty"`
 	Control       Control           `json:"control,omitempty" enum:"user" doc:"user while a person holds mouse and keyboard."`
+	Memory        *MemoryView       `json:"memory,omitempty" doc:"What the model has before it. Absent before it was first asked."`
+	Project       string            `json:"project,omitempty" doc:"The project whose memory is brought in at the job's start and added to at its end."`
 	Attempts      int64             `json:"attempts" doc:"Times that a worker claimed the job."`
 	Summary       string            `json:"summary,omitempty"`
 	HowToRun      string            `json:"how_to_run,omitempty"`
@@ -44,6 +46,26 @@ type UsageView struct {
 	Usage
 	Tokens  int64   `json:"tokens" doc:"All tokens, read and written."`
 	CostUSD float64 `json:"cost_usd" doc:"cost_micros in dollars."`
+}
+
+// MemoryView is [MemoryState] with its sums.
+type MemoryView struct {
+	MemoryState
+	Tokens          int64   `json:"tokens" doc:"Of the newest request, about: head, folded and tail."`
+	CacheShare      float64 `json:"cache_share" doc:"Share of all input of the job that was read from the provider's cache, from 0 to 1."`
+	EpochCacheShare float64 `json:"epoch_cache_share" doc:"The same of the calls since the newest fold."`
+	CostUSD         float64 `json:"cost_usd" doc:"What the summaries cost, in dollars."`
+}
+
+// newMemoryView returns the view of a job's memory, nil if it has none yet.
+func newMemoryView(j *Job) *MemoryView {
+	if j.Memory == nil {
+		return nil
+	}
+	return &MemoryView{
+		MemoryState: *j.Memory, Tokens: j.Memory.Use.Tokens(),
+		CacheShare: j.Usage.CacheShare(), EpochCacheShare: j.Memory.Calls.CacheShare(), CostUSD: float64(j.Memory.Usage.CostMicros) / 1e6,
+	}
 }
 
 // ArtifactView is what a client needs of an [Artifact].
@@ -73,6 +95,7 @@ func NewJobView(j *Job, queuePosition int64, now time.Time) *JobView {
 		Model: j.Model, Step: j.Step, Plan: j.Plan, Question: j.Question,
 		Usage:  UsageView{Usage: j.Usage, Tokens: j.Usage.Tokens(), CostUSD: float64(j.Usage.CostMicros) / 1e6},
 		Limits: j.Limits, Egress: j.Egress, Files: j.Files, Metadata: j.Metadata, Sandbox: j.Sandbox, Control: j.Control, Attempts: j.Attempts,
+		Memory: newMemoryView(j), Project: j.Project,
 		Summary: j.Summary, HowToRun: j.HowToRun, Verification: j.Verification, Error: j.Failure,
 		Links: JobLinks{Status: "/status/" + j.ID, Events: base + "/events", Files: base + "/files/", Messages: base + "/messages", Cancel: base + "/cancel", Limits: base + "/limits"},
 	}

@@ -103,6 +103,7 @@ type MemoryState struct {
 	Digests   int64      `json:"digests" doc:"Of them, those that were derived without a model."`
 	Usage     Usage      `json:"usage" doc:"What the summaries cost; it is part of the job's usage."`
 	Use       WindowUse  `json:"use" doc:"Of the newest request."`
+	Calls     Usage      `json:"calls" doc:"Of the answers since the newest fold, without those that are summaries."`
 }
 
 // InstructionsRead says that a file of the workspace holds standing

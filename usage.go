@@ -28,3 +28,13 @@ func (u Usage) Add(v Usage) Usage {
 
 // Tokens returns all tokens, read and written.
 func (u Usage) Tokens() int64 { return u.Input + u.CacheRead + u.CacheWrite + u.Output }
+
+// CacheShare returns the share of the input that was served from the
+// provider's cache, from 0 to 1; 0 if there was no input.
+func (u Usage) CacheShare() float64 {
+	all := u.Input + u.CacheRead + u.CacheWrite
+	if all <= 0 {
+		return 0
+	}
+	return float64(u.CacheRead) / float64(all)
+}
