@@ -17,6 +17,7 @@ import (
 	"github.com/glovebox-dev/glovebox/internal/browser"
 	"github.com/glovebox-dev/glovebox/internal/guest"
 	"github.com/glovebox-dev/glovebox/internal/llm"
+	"github.com/glovebox-dev/glovebox/internal/memory/recall"
 )
 
 // Tool is one thing that the model may call.
@@ -62,6 +63,14 @@ type Env struct {
 	// uses them waits: it finishes what can't be left half done (a button that
 	// is down), and begins nothing. It may be nil: then the agent holds them.
 	Control func() (holder glovebox.Control, changed <-chan struct{})
+
+	// Recall searches what the job saw so far. It may be nil: then nothing can
+	// be looked up.
+	Recall func(ctx context.Context, q recall.Query) (recall.Result, error)
+
+	// Events returns the job's events after a number, in order, at most limit
+	// of them; none at the end of the log. It may be nil.
+	Events func(ctx context.Context, after int64, limit int) ([]glovebox.Event, error)
 }
 
 // ErrYield is the cause with which a call's context is cancelled when someone
