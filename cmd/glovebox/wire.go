@@ -28,11 +28,13 @@ import (
 	"github.com/glovebox-dev/glovebox/internal/llm"
 	"github.com/glovebox-dev/glovebox/internal/llm/replay"
 	"github.com/glovebox-dev/glovebox/internal/llm/resolve"
+	"github.com/glovebox-dev/glovebox/internal/memory"
 	"github.com/glovebox-dev/glovebox/internal/sandbox"
 	"github.com/glovebox-dev/glovebox/internal/sandbox/docker"
 	"github.com/glovebox-dev/glovebox/internal/sandbox/gvisor"
 	"github.com/glovebox-dev/glovebox/internal/store/sqlite"
 	"github.com/glovebox-dev/glovebox/internal/telemetry"
+	"github.com/glovebox-dev/glovebox/internal/tool"
 	"github.com/glovebox-dev/glovebox/internal/worker"
 )
 
@@ -202,6 +204,15 @@ func (b *backend) api(w *worker.Worker, tokens bool) (*api.API, error) {
 		CheckModel: func(name string) error {
 			_, _, err := b.resolve(name, tokens)
 			return err
+		},
+		MemoryOptions: func(_ context.Context, name string) (memory.Options, error) {
+			if name == "" {
+				name = b.defaultModel()
+			}
+			// Of a model that can't be had any more little is known; that the
+			// request may be another one then is said beside it.
+			_, info, _ := b.resolve(name, tokens)
+			return tool.Memory(tool.All(), nil, info), nil
 		},
 		CheckEgress: func(e glovebox.Egress) error {
 			_, err := egress.Compile(e, b.policy)

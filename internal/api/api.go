@@ -17,6 +17,7 @@ import (
 	"github.com/glovebox-dev/glovebox/internal/guest"
 	"github.com/glovebox-dev/glovebox/internal/history"
 	"github.com/glovebox-dev/glovebox/internal/live"
+	"github.com/glovebox-dev/glovebox/internal/memory"
 	"github.com/glovebox-dev/glovebox/internal/store"
 )
 
@@ -55,6 +56,9 @@ type Options struct {
 	// DefaultLimits are the limits of a job that names none. The zero value
 	// stands for glovebox.DefaultLimits.
 	DefaultLimits glovebox.Limits
+	// MemoryOptions returns what the requests of jobs to a model depend on
+	// beside their logs. nil: requests are not shown here.
+	MemoryOptions func(ctx context.Context, model string) (memory.Options, error)
 	// CheckEgress returns an error for rules that don't compile. nil checks
 	// their form alone.
 	CheckEgress func(glovebox.Egress) error
@@ -112,6 +116,7 @@ type API struct {
 	public    *url.URL // nil if not known
 	prefix    string   // of paths, that a proxy may not have taken away; no slash at its end
 	lives     lives
+	builds    chan struct{} // a place for each request that is built from its log
 
 	drain     chan struct{} // closed by Drain
 	drainOnce sync.Once
@@ -123,7 +128,7 @@ func New(o Options) *API {
 		panic("api: Store and Blobs are required")
 	}
 	o.setDefaults()
-	a := &API{o: o, mux: http.NewServeMux(), cross: http.NewCrossOriginProtection(), hosts: map[string]bool{}, drain: make(chan struct{})}
+	a := &API{o: o, mux: http.NewServeMux(), cross: http.NewCrossOriginProtection(), hosts: map[string]bool{}, drain: make(chan struct{}), builds: make(chan struct{}, maxRequestBuilds)}
 	for _, h := range o.AllowedHosts {
 		a.hosts[normalHost(h)] = true
 	}

@@ -90,6 +90,8 @@ func (a *API) routes() []route {
 	rs = append(rs, a.artifactRoutes()...)
 	rs = append(rs, a.takeoverRoutes()...)
 	rs = append(rs, a.historyRoutes()...)
+	rs = append(rs, a.memoryRoutes()...)
+	rs = append(rs, a.modelRoutes()...)
 	rs = append(rs, a.liveRoutes()...)
 	rs = append(rs, a.pageRoutes()...)
 	return append(rs, a.serverRoutes()...)
