@@ -31,6 +31,7 @@ type jobsCmd struct {
 	Download downloadCmd `cmd:"" help:"Fetch the finished project as a zip."`
 	Output   outputCmd   `cmd:"" help:"Print the whole output of a tool, of which the logs show a part."`
 	Limits   limitsCmd   `cmd:"" help:"Raise limits; a job that stopped at one goes on."`
+	Model    modelCmd    `cmd:"" help:"Let another model go on with a job."`
 	Delete   deleteCmd   `cmd:"" help:"Remove a job that has ended, and all that belongs to it."`
 }
 
@@ -172,6 +173,14 @@ func describe(j *glovebox.JobView) string {
 	row("steps", "%d of %d", j.Step, j.Limits.Steps)
 	row("tokens", "%s of %s", grouped(j.Usage.Tokens), grouped(j.Limits.Tokens))
 	row("cost", "%s", dollars(j.Usage.CostMicros))
+	if m := j.Memory; m != nil {
+		for i, l := range memoryLines(m) {
+			row([]string{"memory", ""}[min(i, 1)], "%s", l)
+		}
+	}
+	if j.Project != "" {
+		row("project", "%s", j.Project)
+	}
 	if s := j.Sandbox; s != nil {
 		row("sandbox", "%s (%s)", s.ID, s.Driver)
 	}

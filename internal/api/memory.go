@@ -21,7 +21,7 @@ func (a *API) memoryRoutes() []route {
 	return []route{{
 		method: http.MethodGet, path: "/jobs/{id}/requests/{step}", scope: glovebox.ScopeRead, link: glovebox.LinkView, handle: a.request,
 		id: "request", summary: "The exact request to the model of a step",
-		doc: "Built from the log, as it was when the model was asked, and compared with the sum that was recorded then. " +
+		doc: "The step is a number from 1 on, or newest. Built from the log, as it was when the model was asked, and compared with the sum that was recorded then. " +
 			"The parts of it: head (rules, tools, task, instructions, plan), folded (summaries of what happened), tail (what is there word for word).",
 		query:   []param{{name: "attempt", typ: "integer", doc: "Which try of a call that failed and was repeated, from 1. Left out: the newest."}},
 		answers: jsonAnswer(http.StatusOK, "The request.", glovebox.RequestView{}),
@@ -35,9 +35,11 @@ func (a *API) request(w *response, r *http.Request, c caller) error {
 	if err != nil {
 		return err
 	}
-	step, err := parseInt("step", r.PathValue("step"), 1, 1<<62)
-	if err != nil {
-		return err
+	step := int64(0)
+	if at := r.PathValue("step"); at != "newest" {
+		if step, err = parseInt("step", at, 1, 1<<62); err != nil {
+			return glovebox.Invalid("step", "give the number of a step, from 1, or newest", "%q is not acceptable", clip(at, 40)).WithValue(clip(at, 40))
+		}
 	}
 	attempt, err := intParam(r, "attempt", 0, 1, 1<<62)
 	if err != nil {
@@ -71,7 +73,8 @@ type asked struct {
 	newest int64 // attempt of the same step
 }
 
-// asked returns the call of the model in a step, the newest if attempt is 0.
+// asked returns the call of the model in a step; 0 is the newest, of steps and
+// of attempts.
 func (a *API) asked(ctx context.Context, j *glovebox.Job, step, attempt int64) (asked, error) {
 	var out asked
 	st, err := a.stories.of(ctx, a.o.Store, j.ID)
@@ -80,6 +83,9 @@ func (a *API) asked(ctx context.Context, j *glovebox.Job, step, attempt int64) (
 	}
 	var in glovebox.Step
 	last := int64(len(st.steps) - 1)
+	if step == 0 {
+		step = max(last, 1)
+	}
 	if step <= last {
 		in = st.steps[step]
 	}

@@ -112,7 +112,7 @@ func TestRequestOfAStep(t *testing.T) {
 			t.Errorf("step %d: %d messages", i+1, len(req.Messages))
 		}
 	}
-	if v := e.requestView("/jobs/" + id + "/requests/4"); v.SHA256 != again || v.Attempt != 2 || v.Attempts != 2 || !strings.Contains(string(v.Request), "make it blue") {
+	if v := e.requestView("/jobs/" + id + "/requests/newest"); v.SHA256 != again || v.Attempt != 2 || v.Attempts != 2 || !strings.Contains(string(v.Request), "make it blue") {
 		t.Errorf("newest attempt: %+v", v)
 	}
 	if v := e.requestView("/jobs/" + id + "/requests/4?attempt=1"); v.SHA256 != failed || v.Attempt != 1 || strings.Contains(string(v.Request), "make it blue") {
@@ -157,8 +157,11 @@ func TestRequestRefusals(t *testing.T) {
 	tl.answer("x")
 	check("/jobs/"+id+"/requests/2", 404, glovebox.CodeNotFound, "give one from 1 to 1")
 	check("/jobs/"+id+"/requests/1?attempt=3", 404, glovebox.CodeNotFound, "has no attempt 3")
-	for _, bad := range []string{"0", "-1", "x", "99999999999999999999", "1?attempt=0", "1?attempt=x"} {
-		check("/jobs/"+id+"/requests/"+bad, 400, glovebox.CodeInvalid, "whole number")
+	for _, bad := range []string{"0", "-1", "x", "99999999999999999999"} {
+		check("/jobs/"+id+"/requests/"+bad, 400, glovebox.CodeInvalid, "the number of a step")
+	}
+	for _, bad := range []string{"0", "x"} {
+		check("/jobs/"+id+"/requests/1?attempt="+bad, 400, glovebox.CodeInvalid, "whole number")
 	}
 	check("/jobs/"+glovebox.NewID()+"/requests/1", 404, glovebox.CodeNotFound, "there is no job")
 	bare := newEnv(t)
