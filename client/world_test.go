@@ -19,6 +19,7 @@ import (
 	"github.com/glovebox-dev/glovebox/client"
 	"github.com/glovebox-dev/glovebox/internal/api"
 	"github.com/glovebox-dev/glovebox/internal/blob"
+	"github.com/glovebox-dev/glovebox/internal/memory"
 	"github.com/glovebox-dev/glovebox/internal/store"
 	"github.com/glovebox-dev/glovebox/internal/store/sqlite"
 )
@@ -39,7 +40,8 @@ func newWorld(t *testing.T, between func(http.Handler) http.Handler, opts ...cli
 	}
 	t.Cleanup(func() { st.Close() })
 	w := &world{t: t, store: st, blobs: &blobs{m: map[string][]byte{}}}
-	a := api.New(api.Options{Store: st, Blobs: w.blobs, DefaultModel: "replay:x", Version: "1.2", AllowedHosts: []string{"example.com"}})
+	a := api.New(api.Options{Store: st, Blobs: w.blobs, DefaultModel: "replay:x", Version: "1.2", AllowedHosts: []string{"example.com"},
+		MemoryOptions: func(context.Context, string) (memory.Options, error) { return memory.Options{}, nil }})
 	var h http.Handler = a
 	if between != nil {
 		h = between(a)

@@ -131,7 +131,10 @@ func windowText(u glovebox.WindowUse) string {
 
 // memoryLines says in words how a job's memory stands.
 func memoryLines(m *glovebox.MemoryView) []string {
-	lines := []string{windowText(m.Use)}
+	var lines []string
+	if m.Use != (glovebox.WindowUse{}) { // else it was made by an older version
+		lines = append(lines, windowText(m.Use))
+	}
 	s := fmt.Sprintf("%.0f %% of the input was read from the cache", 100*m.CacheShare)
 	if m.Folds > 0 {
 		s += fmt.Sprintf("; folded %s (the last time: %s), epoch %d", plural(m.Folds, "time"), foldReasons[m.Reason], m.Epoch)
