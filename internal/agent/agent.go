@@ -69,6 +69,10 @@ type Options struct {
 	Info  llm.Info
 	Tools []tool.Tool // in the order in which the model sees them; names are unique
 
+	// CheckModel says why a model can't go on with the job, nil if it can. A
+	// signal that names one that can't is answered with a notice. Nil: any can.
+	CheckModel func(ctx context.Context, name string) error
+
 	Standing []string // standing instructions of whoever runs the server
 
 	// Load returns up to limit bytes of what Host.Save kept, from offset on,
@@ -127,8 +131,9 @@ func (o Outcome) Finished() glovebox.Finished {
 //
 // An error means that the job did not end here and may be continued by
 // another Run: ctx ended, the lease was lost (CodeFenced), the store failed,
-// or ErrDrained. What was under way then has no recorded result. Nothing was
-// appended about it, and the next Run records it as unknown.
+// ErrDrained, or ErrModelChanged (the next Run takes the other model). What
+// was under way then has no recorded result. Nothing was appended about it,
+// and the next Run records it as unknown.
 func Run(ctx context.Context, o Options) (Outcome, error) {
 	r, err := newRun(ctx, o)
 	if err != nil {

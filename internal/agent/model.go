@@ -54,7 +54,7 @@ func (r *run) stream(ctx context.Context, req *llm.Request, input int64) error {
 		failed  error
 		start   = time.Now()
 	)
-	why, panicked, end := r.during(ctx, action{yield: errInterrupted}, func(ctx context.Context) {
+	why, panicked, end := r.during(ctx, action{yield: errInterrupted, model: true}, func(ctx context.Context) {
 		ctx, end := r.span(ctx, "model.call", attribute.String("model", r.named), attribute.Int64("step", req.Step+1), attribute.Int64("attempt", req.Attempt))
 		defer func() { end(failed) }()
 		full, err := r.withImages(ctx, req)
@@ -104,8 +104,8 @@ func (r *run) stream(ctx context.Context, req *llm.Request, input int64) error {
 }
 
 // errInterrupted is the cause with which a call of the model is cancelled so
-// that it can be made again with what the user said.
-var errInterrupted = errors.New("the user said something")
+// that it can be made again with what the user said, or by another model.
+var errInterrupted = errors.New("the call is made again")
 
 func isEnd(err error) bool {
 	_, ok := errors.AsType[*ended](err)

@@ -28,11 +28,15 @@ type position struct {
 	silent    bool                     // the newest answer called nothing, and nothing was said since
 	stop      llm.StopReason           // of the newest answer
 
+	model       string                       // that goes on, as the log names it
+	summarizing *glovebox.SummariesRequested // that was not ended
+	asked       map[glovebox.Span]int64      // how often a summary of each was asked for
+
 	attempts int64                 // requests since the newest answer
 	tries    int                   // of them, that failed in a way that a retry may mend
 	waitedMS int64                 // before retries since the newest answer
 	tooLong  int                   // times since the newest answer that the provider refused the length
-	trimmed  int                   // of them, that were followed by a trim
+	folded   int                   // of them, that were followed by a fold
 	gaveUp   *glovebox.ModelFailed // the newest failure, if it is not retried
 	idle     int                   // answers in a row that ran no tool
 	unproven int                   // finishes whose proofs failed
@@ -128,7 +132,15 @@ var readers = map[glovebox.EventType]func(*position, glovebox.Event) error{
 			p.unproven++
 		}
 	}),
-	glovebox.EventTrimmed:    reads(func(p *position, _ glovebox.Trimmed) { p.trimmed = p.tooLong }),
+	glovebox.EventCreated:      reads(func(p *position, c glovebox.Created) { p.model = c.Model }),
+	glovebox.EventModelChanged: reads((*position).onModelChanged),
+	glovebox.EventSummaries:    reads((*position).onSummaries),
+	glovebox.EventSummarized: reads(func(p *position, s glovebox.Summarized) {
+		if s.Asked {
+			p.summarizing = nil
+		}
+	}),
+	glovebox.EventFolded:     reads(func(p *position, _ glovebox.Folded) { p.folded = p.tooLong }),
 	glovebox.EventCheckpoint: reads(func(p *position, _ glovebox.CheckpointSaved) { p.unsaved = p.acting() }),
 	glovebox.EventControl: reads(func(p *position, c glovebox.ControlChanged) {
 		if p.taken = nil; c.Control == glovebox.ControlUser {
@@ -137,7 +149,7 @@ var readers = map[glovebox.EventType]func(*position, glovebox.Event) error{
 	}),
 	glovebox.EventResumed: reads(func(p *position, _ glovebox.Resumed) {
 		p.taken = nil
-		p.tries, p.waitedMS, p.tooLong, p.trimmed, p.gaveUp = 0, 0, 0, 0, nil
+		p.anew()
 	}),
 }
 
@@ -148,6 +160,27 @@ func reads[T any](apply func(*position, T)) func(*position, glovebox.Event) erro
 			apply(p, v)
 		}
 		return err
+	}
+}
+
+// anew forgets how calls of the model failed.
+func (p *position) anew() {
+	p.tries, p.waitedMS, p.tooLong, p.folded, p.gaveUp = 0, 0, 0, 0, nil
+}
+
+// onModelChanged: what the model before refused the next one may take.
+func (p *position) onModelChanged(m glovebox.ModelChanged) {
+	p.model = m.Model
+	p.anew()
+}
+
+func (p *position) onSummaries(s glovebox.SummariesRequested) {
+	p.summarizing = &s
+	if p.asked == nil {
+		p.asked = map[glovebox.Span]int64{}
+	}
+	for _, span := range s.Spans {
+		p.asked[span]++
 	}
 }
 
@@ -178,8 +211,9 @@ func (p *position) onRequested(r glovebox.ModelRequested) {
 }
 
 func (p *position) onAnswered(a glovebox.ModelAnswered) {
-	p.requested, p.gaveUp = nil, nil
-	p.attempts, p.tries, p.waitedMS, p.tooLong, p.trimmed = 0, 0, 0, 0, 0
+	p.requested = nil
+	p.attempts = 0
+	p.anew()
 	p.unseen -= p.inFlight
 	p.inFlight = 0
 	p.stop = llm.StopReason(a.StopReason)

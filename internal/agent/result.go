@@ -29,7 +29,7 @@ func (r *run) result(ctx context.Context, env *tool.Env, res tool.Result, c pend
 				f.Content = append(f.Content, glovebox.Text("[an image, which could not be kept: "+bounded(err.Error(), 200)+"]"))
 				continue
 			}
-			b.Data, b.Blob = nil, handle
+			b.Size, b.Data, b.Blob = int64(len(b.Data)), nil, handle
 		case b.Type != glovebox.BlockText && b.Type != glovebox.BlockImage:
 			continue // nothing else can be inside a result
 		}

@@ -22,7 +22,7 @@ func (r *run) makeRoom(ctx context.Context) error {
 	if window == 0 {
 		window = max(tokens*2, 1) // unknown: only the provider can say that it is too long
 	}
-	refused := r.at.tooLong > r.at.trimmed
+	refused := r.at.tooLong > r.at.folded
 	if tokens <= window*3/4 && !refused {
 		return nil
 	}

@@ -16,6 +16,10 @@ import (
 // ErrDrained is returned by Run after Options.Drain was closed.
 var ErrDrained = errors.New("agent: drained")
 
+// ErrModelChanged is returned by Run when the log says that another model than
+// Options.Model goes on. What ran is recorded.
+var ErrModelChanged = errors.New("agent: another model goes on")
+
 // pageSize is how many events are read at once.
 const pageSize = 500
 
@@ -108,7 +112,11 @@ func (r *run) step(ctx context.Context) error {
 	if _, err := r.takeSignals(ctx); err != nil {
 		return err
 	}
-	switch r.at.stage() {
+	stage := r.at.stage()
+	if stage != stageVerified && r.at.model != r.named {
+		return ErrModelChanged
+	}
+	switch stage {
 	case stageVerified:
 		return &ended{Outcome{Status: glovebox.StatusComplete, Summary: r.at.verified.Summary}}
 	case stageUnanswered:

@@ -9,17 +9,24 @@ import (
 	"github.com/glovebox-dev/glovebox"
 )
 
-// takeSignals records what people want of the job. It reports whether the
-// user said something. A cancel is returned as the end of the job.
-func (r *run) takeSignals(ctx context.Context) (said bool, err error) {
+// news is what people want of the job that concerns what is running.
+type news struct {
+	said  bool // the user said something
+	model bool // another model goes on
+}
+
+// takeSignals records what people want of the job. A cancel is returned as
+// the end of the job.
+func (r *run) takeSignals(ctx context.Context) (heard news, err error) {
 	signals, err := r.Host.Signals(ctx)
 	if err != nil {
-		return false, err
+		return heard, err
 	}
 	var events []glovebox.Event
 	var consume []int64
 	cancelled := false
 	taken := r.at.taken
+	model := r.at.model
 	for _, s := range signals {
 		if s.Cancel {
 			cancelled = true
@@ -37,15 +44,22 @@ func (r *run) takeSignals(ctx context.Context) (said bool, err error) {
 				taken = &c
 			}
 			events = append(events, event(glovebox.EventControl, c))
+		case s.Model != "" && s.Model == model: // it is so already
+		case s.Model != "":
+			e := r.modelEvent(ctx, s.Model)
+			if e.Type == glovebox.EventModelChanged {
+				model, heard.model = s.Model, s.Model != r.named
+			}
+			events = append(events, e)
 		default:
-			events = append(events, event(glovebox.EventUserMessage, glovebox.UserMessage{Text: s.Text}))
-			said = true
+			events = append(events, event(glovebox.EventUserMessage, glovebox.UserMessage{Text: s.Text, Blob: s.Blob, Size: s.Size}))
+			heard.said = true
 		}
 		consume = append(consume, s.ID)
 	}
 	if len(consume) > 0 {
 		if err := r.append(ctx, events, consume...); err != nil {
-			return said, err
+			return heard, err
 		}
 		r.gate.set(r.at.holder())
 	}
@@ -54,9 +68,21 @@ func (r *run) takeSignals(ctx context.Context) (said bool, err error) {
 		for _, s := range signals[len(consume):] {
 			end.Consume = append(end.Consume, s.ID)
 		}
-		return said, end
+		return heard, end
 	}
-	return said, nil
+	return heard, nil
+}
+
+// modelEvent returns the event with which another model goes on, or the
+// notice that says why it can't.
+func (r *run) modelEvent(ctx context.Context, name string) glovebox.Event {
+	if r.CheckModel != nil {
+		if err := r.CheckModel(ctx, name); err != nil {
+			return event(glovebox.EventNotice, glovebox.Notice{Text: fmt.Sprintf(
+				"The model %s can't go on with the job, so %s does: %s", bounded(name, 200), r.at.model, bounded(err.Error(), 1000))})
+		}
+	}
+	return event(glovebox.EventModelChanged, glovebox.ModelChanged{Model: name})
 }
 
 // stopped says why an action was stopped.
@@ -66,6 +92,7 @@ const (
 	notStopped   stopped = ""
 	stoppedUser  stopped = "the user said something"
 	stoppedTime  stopped = "the limit of wall time was reached"
+	stoppedModel stopped = "another model goes on"
 	stoppedEnded stopped = "the job ended"
 )
 
@@ -76,6 +103,7 @@ var causeTime = glovebox.Errorf(glovebox.CodeLimit, "the job's limit of wall tim
 // action is how to run something in [run.during].
 type action struct {
 	yield   error // the cause with which to cancel it when the user says something; nil: don't
+	model   bool  // cancel it with yield also when another model is to go on
 	untimed bool  // not bound by the limit of wall time
 }
 
@@ -120,14 +148,19 @@ func (r *run) during(ctx context.Context, a action, f func(context.Context)) (wh
 			if err != nil {
 				continue
 			}
-			var said bool
-			if said, err = r.takeSignals(ctx); err != nil {
+			var heard news
+			if heard, err = r.takeSignals(ctx); err != nil {
 				why = stoppedEnded
 				cancel(err)
 				continue
 			}
 			limit.Reset(r.timeLeft())
-			if said && a.yield != nil && why == notStopped {
+			switch {
+			case a.yield == nil || why != notStopped:
+			case heard.model && a.model:
+				why = stoppedModel
+				cancel(a.yield)
+			case heard.said:
 				why = stoppedUser
 				cancel(a.yield)
 			}
@@ -144,8 +177,8 @@ func (r *run) timeLeft() time.Duration {
 	return max(0, time.Duration(s)*time.Second-r.job.WorkedFor(time.Now()))
 }
 
-// pause waits, obeying signals. With early it ends when the user says
-// something, or mouse and keyboard change hands.
+// pause waits, obeying signals. It ends when another model is to go on; with
+// early also when the user says something, or mouse and keyboard change hands.
 func (r *run) pause(ctx context.Context, d time.Duration, early bool) error {
 	holder := r.at.holder()
 	timer := time.NewTimer(d)
@@ -164,8 +197,8 @@ func (r *run) pause(ctx context.Context, d time.Duration, early bool) error {
 				wake = nil
 				continue
 			}
-			said, err := r.takeSignals(ctx)
-			if err != nil || early && (said || holder != r.at.holder()) {
+			heard, err := r.takeSignals(ctx)
+			if err != nil || heard.model || early && (heard.said || holder != r.at.holder()) {
 				return err
 			}
 		}

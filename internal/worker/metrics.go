@@ -17,6 +17,7 @@ type metrics struct {
 	finished                                       *prometheus.CounterVec
 	tokens, tools, egress, frames                  *prometheus.CounterVec
 	cost                                           prometheus.Counter
+	folds, summaries, summaryTokens                *prometheus.CounterVec
 	ready                                          *prometheus.HistogramVec
 	checkpoint, artifact                           prometheus.Histogram
 }
@@ -47,13 +48,16 @@ func newMetrics(reg prometheus.Registerer, tools []tool.Tool) *metrics {
 		checkpoints: counter("checkpoint_bytes_total", "Bytes of checkpoints that were kept."),
 		running: register(reg, prometheus.NewGauge(prometheus.GaugeOpts{Namespace: "glovebox", Name: "jobs_running",
 			Help: "Jobs that this worker runs now."})),
-		finished:    vec("jobs_finished_total", "Jobs that ended in this worker.", "status"),
-		sandboxLost: counter("sandboxes_lost_total", "Sandboxes that died under a job."),
-		tokens:      vec("model_tokens_total", "Tokens of model calls.", "kind"),
-		tools:       vec("tool_calls_total", "Calls of tools by the model.", "tool", "result"),
-		egress:      vec("egress_attempts_total", "Attempts of sandboxes to reach something.", "verdict"),
-		frames:      vec("screen_frames_total", "Pictures of screens, after steps.", "result"),
-		cost:        counter("model_cost_dollars_total", "What model calls cost, where prices are known."),
+		finished:      vec("jobs_finished_total", "Jobs that ended in this worker.", "status"),
+		sandboxLost:   counter("sandboxes_lost_total", "Sandboxes that died under a job."),
+		tokens:        vec("model_tokens_total", "Tokens of model calls.", "kind"),
+		tools:         vec("tool_calls_total", "Calls of tools by the model.", "tool", "result"),
+		egress:        vec("egress_attempts_total", "Attempts of sandboxes to reach something.", "verdict"),
+		frames:        vec("screen_frames_total", "Pictures of screens, after steps.", "result"),
+		folds:         vec("memory_folds_total", "Times that the history of a job was folded, by why.", "reason"),
+		summaries:     vec("memory_summaries_total", "Summaries of history, by who wrote them; refused are answers of a model that were not fit for any.", "by"),
+		summaryTokens: vec("memory_summary_tokens_total", "Tokens of model calls that asked for summaries; part of model_tokens_total.", "kind"),
+		cost:          counter("model_cost_dollars_total", "What model calls cost, where prices are known."),
 		ready: register(reg, prometheus.NewHistogramVec(prometheus.HistogramOpts{Namespace: "glovebox", Name: "sandbox_ready_seconds",
 			Help: "From the need of a sandbox until its guest was ready.", Buckets: seconds}, []string{"how"})),
 		checkpoint: histogram("checkpoint_seconds", "Time to copy a workspace off its sandbox."),
@@ -93,6 +97,8 @@ func (m *metrics) observe(events []glovebox.Event) {
 			if f, err := glovebox.Decode[glovebox.ModelFailed](e); err == nil {
 				m.usage(f.Usage)
 			}
+		case glovebox.EventFolded, glovebox.EventSummarized:
+			m.memory(e)
 		case glovebox.EventToolFinished:
 			if f, err := glovebox.Decode[glovebox.ToolFinished](e); err == nil {
 				m.tools.WithLabelValues(m.toolLabel(f.Name), toolResult(f)).Inc()
@@ -115,10 +121,37 @@ func (m *metrics) observe(events []glovebox.Event) {
 	}
 }
 
-func (m *metrics) usage(u glovebox.Usage) {
-	for kind, n := range map[string]int64{"input": u.Input, "cache_read": u.CacheRead, "cache_write": u.CacheWrite, "output": u.Output} {
-		m.tokens.WithLabelValues(kind).Add(float64(max(0, n)))
+// memory counts folds and summaries.
+func (m *metrics) memory(e glovebox.Event) {
+	if e.Type == glovebox.EventFolded {
+		if f, err := glovebox.Decode[glovebox.Folded](e); err == nil {
+			m.folds.WithLabelValues(string(f.Reason)).Inc()
+		}
+		return
 	}
+	s, err := glovebox.Decode[glovebox.Summarized](e)
+	if err != nil {
+		return
+	}
+	for _, x := range s.Summaries {
+		m.summaries.WithLabelValues(string(x.By)).Inc()
+	}
+	if s.Problem != "" {
+		m.summaries.WithLabelValues("refused").Inc()
+	}
+	m.usage(s.Usage)
+	count(m.summaryTokens, s.Usage)
+}
+
+// count adds the tokens of u to a counter of them by kind.
+func count(to *prometheus.CounterVec, u glovebox.Usage) {
+	for kind, n := range map[string]int64{"input": u.Input, "cache_read": u.CacheRead, "cache_write": u.CacheWrite, "output": u.Output} {
+		to.WithLabelValues(kind).Add(float64(max(0, n)))
+	}
+}
+
+func (m *metrics) usage(u glovebox.Usage) {
+	count(m.tokens, u)
 	m.cost.Add(float64(max(0, u.CostMicros)) / 1e6)
 }
 

@@ -154,12 +154,9 @@ func (r *run) attempt() (agent.Outcome, error) {
 		return agent.Outcome{}, err
 	}
 	r.host.setJob(job)
-	model, info, err := r.o.Models(r.ctx, job.Model)
+	model, info, err := r.model()
 	if err != nil {
-		if r.ctx.Err() != nil {
-			return agent.Outcome{}, context.Cause(r.ctx)
-		}
-		return failed(glovebox.Failure{Code: "model", Message: plain(err), Hint: hintOf(err)}), nil
+		return r.modelless(err)
 	}
 	if out, err := r.prepare(); out != nil || err != nil {
 		if out == nil {
@@ -168,10 +165,37 @@ func (r *run) attempt() (agent.Outcome, error) {
 		return *out, err
 	}
 	out, err := r.loop(model, info)
+	for errors.Is(err, agent.ErrModelChanged) {
+		if model, info, err = r.model(); err != nil {
+			return r.modelless(err)
+		}
+		r.log.Info("another model goes on with the job", "model", r.host.state().Model)
+		out, err = r.loop(model, info)
+	}
 	if err != nil || out.Status != glovebox.StatusComplete {
 		return out, err
 	}
 	return r.pack(out)
+}
+
+// model returns the model that the job names now.
+func (r *run) model() (llm.Model, llm.Info, error) { return r.o.Models(r.ctx, r.host.state().Model) }
+
+// modelless is how an attempt ends for which there is no model.
+func (r *run) modelless(err error) (agent.Outcome, error) {
+	if r.ctx.Err() != nil {
+		return agent.Outcome{}, context.Cause(r.ctx)
+	}
+	return failed(glovebox.Failure{Code: "model", Message: plain(err), Hint: hintOf(err)}), nil
+}
+
+// checkModel says why a model can't go on with the job, nil if it can.
+func (r *run) checkModel(ctx context.Context, name string) error {
+	_, info, err := r.o.Models(ctx, name)
+	if err == nil && !info.Priced && r.host.state().Limits.CostMicros > 0 {
+		err = glovebox.Errorf(glovebox.CodeInvalid, "its price is not known, so the job's limit of money can't be kept")
+	}
+	return err
 }
 
 // loop runs the agent.
@@ -182,7 +206,7 @@ func (r *run) loop(model llm.Model, info llm.Info) (agent.Outcome, error) {
 		Events: func(ctx context.Context, after int64, limit int) ([]glovebox.Event, error) {
 			return r.o.Store.Events(ctx, id, after, limit)
 		},
-		Handover: r.host.handover, StepDone: r.rec.stepDone,
+		CheckModel: r.checkModel, Handover: r.host.handover, StepDone: r.rec.stepDone,
 		Load: r.host.load, SignalWake: r.wake, Drain: r.life.drain, Log: r.log,
 	}
 	if hub := r.o.Live; hub != nil {
