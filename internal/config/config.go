@@ -60,6 +60,8 @@ type Model struct {
 	OutputPrice     *float64 `json:"output_price"`
 	CacheReadPrice  *float64 `json:"cache_read_price"`
 	CacheWritePrice *float64 `json:"cache_write_price"`
+	FoldHigh        *int64   `json:"fold_high"`
+	FoldLow         *int64   `json:"fold_low"`
 }
 
 // Pool is what is kept ready for jobs to come.

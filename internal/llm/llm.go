@@ -112,6 +112,10 @@ type Info struct {
 	// prices of input (cached or not) and LongOutput percent of that of
 	// output. LongFrom 0 means that the prices do not depend on the length.
 	LongFrom, LongInput, LongOutput int64
+
+	// The marks, in tokens of a request, at which history is folded and to
+	// which. 0: computed from window and prices.
+	FoldHigh, FoldLow int64
 }
 
 // At returns i with the prices that a request of so many tokens has, whatever

@@ -129,6 +129,11 @@ type Override struct {
 	OutputPrice     *float64 `json:"output_price,omitempty"`
 	CacheReadPrice  *float64 `json:"cache_read_price,omitempty"`
 	CacheWritePrice *float64 `json:"cache_write_price,omitempty"`
+
+	// The marks, in tokens of a request, at which history is folded and to
+	// which, for those that are computed from window and prices.
+	FoldHigh *int64 `json:"fold_high,omitempty"`
+	FoldLow  *int64 `json:"fold_low,omitempty"`
 }
 
 // Validate returns an error about the first field that can't be meant.
@@ -137,10 +142,13 @@ func (o Override) Validate() error {
 	if !ok || provider == "" || name == "" {
 		return glovebox.Invalid("models.model", `write "provider:model"`, "%q is no name of a model", o.Model)
 	}
-	for field, v := range map[string]*int64{"window": o.Window, "max_output": o.MaxOutput} {
+	for field, v := range map[string]*int64{"window": o.Window, "max_output": o.MaxOutput, "fold_high": o.FoldHigh, "fold_low": o.FoldLow} {
 		if v != nil && (*v < 1 || *v > 1<<40) {
 			return glovebox.Invalid("models."+field, "give a number of tokens", "%d is out of range", *v)
 		}
+	}
+	if o.FoldHigh != nil && o.FoldLow != nil && *o.FoldLow >= *o.FoldHigh {
+		return glovebox.Invalid("models.fold_low", "give less than fold_high", "%d is not below %d", *o.FoldLow, *o.FoldHigh)
 	}
 	if c := o.Computer; c != nil && *c != "" && !slices.Contains(ComputerTools[provider], *c) {
 		known := strings.Join(ComputerTools[provider], ", ")
@@ -192,6 +200,8 @@ func (o Override) apply(i Info) Info {
 	set(&i.Images, o.Images)
 	set(&i.Reasoning, o.Reasoning)
 	set(&i.Computer, o.Computer)
+	set(&i.FoldHigh, o.FoldHigh)
+	set(&i.FoldLow, o.FoldLow)
 	price := func(dst *int64, v *float64) {
 		if v != nil {
 			*dst = micros(*v)

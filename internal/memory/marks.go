@@ -1,0 +1,91 @@
+package memory
+
+import (
+	"math"
+	"time"
+
+	"github.com/glovebox-dev/glovebox/internal/llm"
+)
+
+// Marks say when history is folded, and to what. They are data: of a model,
+// and of how a job grows.
+type Marks struct {
+	Window  int64 // of the model, in tokens; 0 if it is not known
+	Low     int64 // tokens to which history is folded
+	High    int64 // tokens at which it is
+	Prepare int64 // tokens at which summaries are made ahead of the fold
+
+	MaxBytes  int64         // of text and images in a request
+	MaxImages int           // in a request
+	TTL       time.Duration // after which the provider's cache has gone cold
+
+	// Free says that summaries cost nothing, since no model writes them, so
+	// that a cold cache is reason enough to fold.
+	Free bool
+}
+
+// Bounds of the marks.
+const (
+	leastGrowth  = 24_000          // tokens between the marks, where the window has room for them
+	lowTail      = 24_000          // tokens word for word that a fold leaves, where the window has room
+	lowFolded    = 12_000          // tokens of summaries and ledger that are reckoned with
+	outReserve   = 32_000          // tokens of an answer that are kept free, at most an eighth of the window
+	summaryCosts = 2_500           // of the summaries of a fold, in uncached tokens, beyond what grows with their number
+	cacheTTL     = 5 * time.Minute // of the providers, the shortest
+	maxBytes     = 10 << 20        // of a request: of all providers the lowest, with room for what else is in it
+	maxImages    = 32              // of a request: the same
+)
+
+// MarksFor returns the marks for a model whose requests have fixed tokens
+// that a fold leaves as they are (rules, tools, task, instructions), in a job
+// in which each call adds growth tokens.
+//
+// With prices relative to an uncached token of input, r to read one from the
+// cache and w to write it there, L the low-water mark, S = fixed, g = growth
+// and D what is between the marks, a call costs on average
+//
+//	r(L + D/2) + gw + (g/D)((L-S)w + (L+D)r + summaries)
+//
+// which is least at
+//
+//	D = sqrt(2gC/r), C = (L-S)w + Lr + summaries
+//
+// What of the summaries grows with D adds the same to each call whatever D
+// is. Where prices are not known, r is .1 and w is 1.25. D is at least 24,000
+// where the window allows it. High is at most .8 of the window without what
+// an answer needs, and stays below the length from which requests cost more.
+// [llm.Info.FoldHigh] and FoldLow go before what is computed.
+func MarksFor(info llm.Info, fixed, growth int64) Marks {
+	m := Marks{Window: info.Window, MaxBytes: maxBytes, MaxImages: maxImages, TTL: cacheTTL, Free: info.Provider == "replay"}
+	r, w := .1, 1.25
+	if info.Priced && info.InputPrice > 0 {
+		r = max(float64(info.CacheReadPrice)/float64(info.InputPrice), .01)
+		w = max(float64(info.CacheWritePrice)/float64(info.InputPrice), 1)
+	}
+	most := int64(math.MaxInt64)
+	if info.Window > 0 {
+		reserve := min(outReserve, info.Window/8)
+		if info.MaxOutput > 0 {
+			reserve = min(reserve, info.MaxOutput)
+		}
+		most = max(info.Window*8/10-reserve, info.Window/4)
+	}
+	if info.LongFrom > 0 {
+		most = min(most, info.LongFrom*95/100)
+	}
+	fixed, growth = max(fixed, 0), max(growth, 100)
+	low := fixed + lowFolded + max(lowTail, (fixed+lowFolded)/2)
+	c := float64(low-fixed)*w + float64(low)*r + summaryCosts
+	d := max(int64(math.Sqrt(2*float64(growth)*c/r)), leastGrowth)
+	m.High = min(low+d, most)
+	if info.FoldHigh > 0 {
+		m.High = min(info.FoldHigh, most)
+	}
+	// Where the window is small, half of what is not fixed is to grow.
+	m.Low = min(low, max(fixed+(m.High-fixed)/2, m.High/2))
+	if info.FoldLow > 0 {
+		m.Low = min(info.FoldLow, m.High*9/10)
+	}
+	m.Prepare = m.High - (m.High-m.Low)/5
+	return m
+}
