@@ -44,6 +44,7 @@ type Client struct {
 	services guestpb.ServicesClient
 	display  guestpb.DisplayClient
 	kernels  guestpb.KernelsClient
+	state    guestpb.StateClient
 	calls    *transport
 	slots    chan struct{} // of egress connections
 	wg       sync.WaitGroup
@@ -74,6 +75,7 @@ func NewClient(ctx context.Context, conn net.Conn, o Options) (*Client, error) {
 	c.services = guestpb.NewServicesClient(web, "http://guest", opts)
 	c.display = guestpb.NewDisplayClient(web, "http://guest", opts)
 	c.kernels = guestpb.NewKernelsClient(web, "http://guest", opts)
+	c.state = guestpb.NewStateClient(web, "http://guest", opts)
 	c.wg.Go(c.accept)
 	reply, err := call(ctx, c, "greet the guest", c.rpc.Hello, &guestpb.HelloRequest{Version: wire.Version, Egress: o.Egress != nil})
 	if err == nil && reply.Version != wire.Version {

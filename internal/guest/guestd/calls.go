@@ -84,6 +84,7 @@ func newHTTPServer(s *Server) *http.Server {
 	mux.Handle(guestpb.NewServicesHandler(&servicesHandler{s: s}, o))
 	mux.Handle(guestpb.NewDisplayHandler(newDisplayHandler(s), o))
 	mux.Handle(guestpb.NewKernelsHandler(&kernelsHandler{s: s}, o))
+	mux.Handle(guestpb.NewStateHandler(&stateHandler{s: s}, o))
 	return &http.Server{
 		Handler:           mux,
 		ReadHeaderTimeout: time.Hour, // a stream stays open between calls; the host is trusted

@@ -28,6 +28,7 @@ import (
 	"github.com/glovebox-dev/glovebox/internal/guest/guestd/proc"
 	"github.com/glovebox-dev/glovebox/internal/guest/guestd/service"
 	"github.com/glovebox-dev/glovebox/internal/guest/guestd/snap"
+	"github.com/glovebox-dev/glovebox/internal/guest/guestd/state"
 )
 
 // Options configures a Server.
@@ -71,6 +72,9 @@ type Server struct {
 	wg       sync.WaitGroup
 
 	snapMu sync.Mutex // one checkpoint, restore or import at a time
+
+	stateMu sync.Mutex // one change of the published state at a time
+	state   *state.Dir // nil until it is first wanted
 
 	servicesMu sync.Mutex
 	services   *service.Supervisor // nil until it is first wanted
