@@ -54,7 +54,7 @@ func (m *Model) Stream(ctx context.Context, r *llm.Request, delta func(glovebox.
 		AutomaticContinuation: new(false), // one call is one request
 		HTTPOptions:           &genai.HTTPOptions{ExtrasRequestProvider: func(map[string]any) map[string]any { return body }},
 	}
-	a := answer{call: call}
+	a := answer{call: call, model: m.cfg.Info.Name}
 	for chunk, err := range client.Models.GenerateContentStream(call.Context(), m.cfg.Info.Name, genai.Text("-"), config) {
 		if err != nil {
 			return nil, call.Fail(inStream(err), a.usage)
@@ -89,6 +89,7 @@ func inStream(err error) error {
 // answer is an answer as it arrives.
 type answer struct {
 	call   *wire.Call
+	model  string
 	blocks []glovebox.Block
 	open   bool // the last block may grow
 	usage  glovebox.Usage
@@ -154,7 +155,7 @@ func (a *answer) part(p *genai.Part) error {
 		a.blocks[last].Text += p.Text
 	} else {
 		b := glovebox.Block{Type: kind, Text: p.Text}
-		a.blocks = append(a.blocks, withMeta(b, meta{Signature: p.ThoughtSignature}))
+		a.blocks = append(a.blocks, a.withMeta(b, meta{Signature: p.ThoughtSignature}))
 		a.open = len(p.ThoughtSignature) == 0
 	}
 	return a.call.Piece(glovebox.ModelDelta{Type: kind, Text: p.Text})
@@ -171,15 +172,16 @@ func (a *answer) function(p *genai.Part) error {
 		input = raw
 	}
 	b := glovebox.Block{Type: glovebox.BlockToolUse, CallID: f.ID, Name: f.Name, Input: input}
-	a.blocks = append(a.blocks, withMeta(b, meta{Signature: p.ThoughtSignature, ID: f.ID}))
+	a.blocks = append(a.blocks, a.withMeta(b, meta{Signature: p.ThoughtSignature, ID: f.ID}))
 	a.open = false
 	return a.call.Piece(glovebox.ModelDelta{Type: glovebox.BlockToolUse, Name: f.Name, Text: string(input)})
 }
 
-func withMeta(b glovebox.Block, m meta) glovebox.Block {
+func (a *answer) withMeta(b glovebox.Block, m meta) glovebox.Block {
 	if len(m.Signature) == 0 && m.ID == "" {
 		return b
 	}
+	m.Model = a.model
 	if raw, err := wire.Marshal(m); err == nil { // strings and bytes can always be encoded
 		b.Provider, b.Opaque = Provider, raw
 	}

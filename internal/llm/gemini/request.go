@@ -62,7 +62,8 @@ type (
 	// meta is what a block carries for its return.
 	meta struct {
 		Signature []byte `json:"signature,omitempty"`
-		ID        string `json:"id,omitempty"` // the provider's, of a call
+		ID        string `json:"id,omitempty"`    // the provider's, of a call
+		Model     string `json:"model,omitempty"` // whose signature it is; old logs don't say
 	}
 )
 
@@ -119,10 +120,14 @@ func asMap(q request) (map[string]any, error) {
 
 func text(s string) part { return part{Text: &s} }
 
-// metaOf returns what b carries, if this provider made it.
-func metaOf(b glovebox.Block) (m meta) {
+// metaOf returns what b carries, if this provider made it. A signature means
+// something to the model that made it alone.
+func metaOf(b glovebox.Block, model string) (m meta) {
 	if b.Provider != Provider || json.Unmarshal(b.Opaque, &m) != nil {
 		return meta{}
+	}
+	if m.Model != "" && m.Model != model {
+		m.Signature = nil
 	}
 	return m
 }
@@ -131,7 +136,7 @@ func modelContent(cfg wire.Config, m glovebox.Message, calls map[string]called) 
 	c := content{Role: "model"}
 	first := true // the first call of an answer bears its signature
 	for _, b := range m.Blocks {
-		own := metaOf(b)
+		own := metaOf(b, cfg.Info.Name)
 		switch b.Type {
 		case glovebox.BlockText:
 			if wire.Visible(b.Text) || len(own.Signature) > 0 {

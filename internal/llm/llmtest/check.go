@@ -21,10 +21,11 @@ import (
 //   - reasoning returned exactly as it came (that of a [Server] is signed)
 //   - calls of the provider's own computer tool returned exactly as they came
 //     (those of a [Server] have an id that tells), with results of their form
-//   - Anthropic: at most four cache breakpoints, none on reasoning; no image in
-//     a result that is an error
+//   - Anthropic: tools, system and messages in this order; at most four cache
+//     breakpoints, none on reasoning; results first in the next message; no
+//     image in a result that is an error
 //   - OpenAI: nothing stored, reasoning encrypted and directly before what it
-//     led to, a cache key
+//     led to, the results of calls directly behind them, a cache key
 //   - Gemini: a signature on the first call of an answer
 func Check(api API, body []byte) error {
 	switch api {
@@ -65,6 +66,36 @@ func checkHTTP(api API, r *http.Request) error {
 	}
 	if strings.Contains(r.URL.RequestURI(), Key) {
 		return errors.New("the key is in the address")
+	}
+	return nil
+}
+
+// inOrder returns an error if those fields of an object that are there do not
+// come in this order.
+func inOrder(body []byte, fields ...string) error {
+	d := json.NewDecoder(bytes.NewReader(body))
+	if _, err := d.Token(); err != nil {
+		return err
+	}
+	next := 0
+	for d.More() {
+		name, err := d.Token()
+		if err != nil {
+			return err
+		}
+		var value json.RawMessage
+		if err := d.Decode(&value); err != nil {
+			return err
+		}
+		for i, f := range fields {
+			if f != name {
+				continue
+			}
+			if i < next {
+				return fmt.Errorf("%s comes too late", f)
+			}
+			next = i
+		}
 	}
 	return nil
 }

@@ -82,6 +82,9 @@ func checkAnthropic(body []byte) error {
 	if q.Thinking != nil && q.Thinking.Type != "adaptive" {
 		return fmt.Errorf("thinking.type %q is not supported", q.Thinking.Type)
 	}
+	if err := inOrder(body, "tools", "system", "messages"); err != nil {
+		return err
+	}
 	c := anthropicCheck{ledger: newLedger(), members: map[string]bool{}}
 	names := tools{}
 	for _, t := range q.Tools {
@@ -205,6 +208,9 @@ func (c *anthropicCheck) message(m anthropicMessage, first bool) error {
 		if err := c.block(m.Role, b); err != nil {
 			return err
 		}
+	}
+	if m.Role == "user" {
+		return c.settled("the end of the message")
 	}
 	return nil
 }

@@ -97,6 +97,7 @@ func checkOpenAI(body []byte) error {
 type openaiCheck struct {
 	*ledger
 	encrypted bool   // may reasoning come back
+	answering bool   // the item before was a result
 	reasoning bool   // the item before was reasoning
 	last      string // the type or role of the item before
 
@@ -112,7 +113,13 @@ func (c *openaiCheck) item(raw json.RawMessage) error {
 	if c.reasoning && it.Type != "function_call" && it.Type != "computer_call" && it.Role != "assistant" && it.Type != "reasoning" {
 		return errors.New("an item of type 'reasoning' was provided without its required following item")
 	}
-	c.reasoning, c.last = it.Type == "reasoning", it.Type
+	output := strings.HasSuffix(it.Type, "_output")
+	if c.answering && !output {
+		if err := c.settled("an item of type " + it.Type); err != nil {
+			return err
+		}
+	}
+	c.reasoning, c.last, c.answering = it.Type == "reasoning", it.Type, output
 	switch it.Type {
 	case "reasoning":
 		return c.reasoned(it)

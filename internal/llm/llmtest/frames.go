@@ -322,7 +322,7 @@ func geminiFrames(a Answer) []string {
 			for _, s := range halves(b.Text) {
 				chunk(obj{"text": s})
 			}
-			if strings.HasSuffix(b.Text, ".") && !signed { // a signature may come after the text
+			if signedText(b.Text) && !signed { // a signature may come after the text
 				chunk(obj{"text": "", "thoughtSignature": sign(Gemini, "")})
 			}
 		}
@@ -339,3 +339,6 @@ func geminiFrames(a Answer) []string {
 	}
 	return append(frames, data(last))
 }
+
+// signedText reports whether a signature comes after a text.
+func signedText(s string) bool { return strings.HasSuffix(s, ".") }

@@ -8,7 +8,6 @@ package llmtest
 
 import (
 	"bytes"
-	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -94,9 +93,14 @@ type Server struct {
 	api  API
 	http *httptest.Server
 
+	script func(Sent) Answer // instead of answers
+	window int64             // tokens; 0 is none
+
 	mu       sync.Mutex
 	answers  []Answer
 	requests [][]byte
+	jobs     []*job
+	bare     bool          // the newest request was refused for its reasoning
 	stalled  chan struct{} // receives when an answer has stalled
 }
 
@@ -105,13 +109,29 @@ type Server struct {
 func NewServer(tb testing.TB, api API, answers ...Answer) *Server {
 	tb.Helper()
 	s := &Server{tb: tb, api: api, answers: answers, stalled: make(chan struct{}, 64)}
+	s.start()
+	return s
+}
+
+// NewScripted starts a server whose answers script gives, one at a time. What
+// an answer cost is counted, with a cache that never forgets, unless the answer
+// says so itself. A request of more tokens than the window is refused, and
+// fails the test, as one that breaks a rule does. The bodies of requests are
+// not kept.
+func NewScripted(tb testing.TB, api API, window int64, script func(Sent) Answer) *Server {
+	tb.Helper()
+	s := &Server{tb: tb, api: api, script: script, window: window, stalled: make(chan struct{}, 64)}
+	s.start()
+	return s
+}
+
+func (s *Server) start() {
 	s.http = httptest.NewServer(http.HandlerFunc(s.serve))
 	s.URL = s.http.URL
-	if api == OpenAI || api == Chat {
+	if s.api == OpenAI || s.api == Chat {
 		s.URL += "/v1"
 	}
-	tb.Cleanup(s.http.Close)
-	return s
+	s.tb.Cleanup(s.http.Close)
 }
 
 // Client returns a client whose connections end with the server.
@@ -136,22 +156,13 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	problem := checkHTTP(s.api, r)
-	if problem == nil {
-		problem = Check(s.api, body)
-	}
 	if problem == nil && s.api == Anthropic {
 		problem = checkBeta(r.Header, body)
 	}
-	s.mu.Lock()
-	s.requests = append(s.requests, body)
 	var a Answer
-	if len(s.answers) > 0 {
-		a = s.answers[0]
-		s.answers = s.answers[1:]
-	} else if problem == nil {
-		problem = fmt.Errorf("there is no answer for request %d", len(s.requests))
+	if problem == nil {
+		a, problem = s.answer(modelIn(r.URL.Path), body)
 	}
-	s.mu.Unlock()
 	if problem != nil {
 		s.tb.Errorf("%s: %v", s.api, problem)
 		s.refuse(w, Fault{Status: 400, Code: "invalid_request_error", Message: problem.Error()})

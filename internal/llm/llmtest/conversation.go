@@ -1,0 +1,243 @@
+package llmtest
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/glovebox-dev/glovebox"
+)
+
+// Conversation checks the successive requests of one job beyond what [Check]
+// sees of each:
+//
+//   - a request is the newest one with more at its end, or begins an epoch. A
+//     request for something beside the conversation, such as summaries, shares
+//     the prefix and asks with user content at its end: what comes next may be
+//     the conversation without it
+//   - the first request of an epoch has no reasoning in it: all that there is
+//     was given before. Another model begins an epoch
+//   - Gemini: the signature of a part goes back to the model that made it alone.
+//     It may do so in a later epoch
+//   - within an epoch the reasoning of an answer comes back whole, in order and
+//     with that answer, and no other does
+//   - Anthropic: what the request before wrote to the cache is found, and there
+//     is a breakpoint at least every 15 blocks of growth while there are any left
+//
+// It also plays the provider's cache. It is for one goroutine.
+type Conversation struct {
+	api    API
+	line   []heard // requests of this epoch, each a growth of the one before it
+	epochs int
+	asides int
+	told   bool              // Answered was called: the answers are known
+	bare   bool              // the provider refused reasoning: the next request may leave it out
+	signed map[string]string // Gemini: whose signature is on a part
+	cache  *cache
+	usage  glovebox.Usage
+}
+
+// heard is a request and what was answered to it.
+type heard struct {
+	model   string
+	list    []piece
+	answers [][]string // the reasoning of each answer that it got
+}
+
+// NewConversation returns the check of a job whose requests are in the format api.
+func NewConversation(api API) *Conversation {
+	return &Conversation{api: api, signed: map[string]string{}, cache: newCache()}
+}
+
+// maxLine is how many requests of an epoch are kept: as many requests beside
+// the conversation may follow each other, less one.
+const maxLine = 6
+
+// Request returns an error about the first rule that the next request breaks.
+// A request that breaks one, or that the provider is going to refuse, is not
+// to be told: it is as if it had not been. The model is that of the address
+// where the body does not name it.
+func (c *Conversation) Request(model string, body []byte) (glovebox.Usage, error) {
+	if err := Check(c.api, body); err != nil {
+		return glovebox.Usage{}, err
+	}
+	list, err := pieces(c.api, body)
+	if err != nil {
+		return glovebox.Usage{}, err
+	}
+	return c.request(heard{model: modelOf(model, body), list: list})
+}
+
+// request is Request for one that was checked.
+func (c *Conversation) request(r heard) (glovebox.Usage, error) {
+	base := c.base(r)
+	if err := c.allowed(base, r); err != nil {
+		return glovebox.Usage{}, err
+	}
+	c.bare = false
+	switch {
+	case base < 0:
+		c.line, c.epochs = nil, c.epochs+1
+	case len(c.line[base].list) == len(r.list): // once more
+		r.answers = c.line[base].answers
+		c.asides += len(c.line) - 1 - base
+		c.line = c.line[:base]
+	default:
+		c.asides += len(c.line) - 1 - base
+		c.line = c.line[:base+1]
+	}
+	c.line = append(c.line, r)
+	c.line = slices.Clone(c.line[max(0, len(c.line)-maxLine):])
+	u := c.cache.use(c.api, r.model, r.list)
+	u.Calls = 1
+	c.usage = c.usage.Add(u)
+	return u, nil
+}
+
+// Answered tells what the newest request was answered with. Where it is
+// called at all it has to be called for each answer.
+func (c *Conversation) Answered(a Answer) {
+	if len(c.line) == 0 {
+		return
+	}
+	last := &c.line[len(c.line)-1]
+	last.answers = append(last.answers, reasoningIn(c.api, a))
+	c.told = true
+}
+
+// Epochs returns how many stretches there were in which requests only grew.
+func (c *Conversation) Epochs() int { return c.epochs }
+
+// Asides returns how many requests were made beside the conversation, and left.
+func (c *Conversation) Asides() int { return c.asides }
+
+// Usage returns what all requests cost, by the cache that is played.
+func (c *Conversation) Usage() glovebox.Usage { return c.usage }
+
+// base returns the request of this epoch that r goes on from, -1 if r begins
+// another epoch. Those after it were beside the conversation.
+func (c *Conversation) base(r heard) int {
+	for k := len(c.line) - 1; k >= 0; k-- {
+		if c.line[k].model != r.model {
+			return -1
+		}
+		if prefixed(r.list, c.line[k].list) {
+			return k
+		}
+		n := common(r.list, c.line[k].list)
+		for _, p := range c.line[k].list[n:] {
+			if p.place != "user" || p.result {
+				return -1
+			}
+		}
+	}
+	return -1
+}
+
+// allowed returns an error if r may not follow the request base.
+func (c *Conversation) allowed(base int, r heard) error {
+	if base < 0 {
+		for i, p := range r.list {
+			if p.reasoning != "" && c.epochs > 0 && !c.returns(p, r.model) {
+				return fmt.Errorf("block %d is reasoning of an earlier epoch: %.200s%s", i, p.text, c.difference(r))
+			}
+		}
+		return nil
+	}
+	prev := c.line[base]
+	var got []string
+	for _, p := range r.list[len(prev.list):] {
+		if p.reasoning != "" {
+			got = append(got, p.reasoning)
+			if c.api == Gemini {
+				c.signed[p.text] = r.model
+			}
+		}
+	}
+	known := c.told && spoke(r.list[len(prev.list):]) && (len(got) > 0 || !c.bare)
+	if known && !slices.ContainsFunc(prev.answers, func(want []string) bool { return slices.Equal(got, want) }) {
+		return fmt.Errorf("reasoning does not come back as it came: %q, of the answers %q", got, prev.answers)
+	}
+	return marked(c.api, prev.list, r.list)
+}
+
+// returns reports whether p, in the first request of an epoch, has a signature
+// that goes back to the model that made it. Only Gemini's may.
+func (c *Conversation) returns(p piece, model string) bool {
+	if c.api != Gemini || len(c.line) == 0 {
+		return false
+	}
+	last := c.line[len(c.line)-1]
+	fresh := last.model == model && slices.ContainsFunc(last.answers, func(a []string) bool { return slices.Contains(a, p.reasoning) })
+	return fresh || c.signed[p.text] == model
+}
+
+// difference says where r departs from the newest request.
+func (c *Conversation) difference(r heard) string {
+	if len(c.line) == 0 {
+		return ""
+	}
+	last := c.line[len(c.line)-1]
+	n := common(r.list, last.list)
+	if last.model != r.model || n >= len(r.list) || n >= len(last.list) {
+		return fmt.Sprintf(" (the model was %s and is %s; %d of %d blocks are as they were)", last.model, r.model, n, len(last.list))
+	}
+	return fmt.Sprintf(" (block %d of %d changed from %.200s to %.200s)", n, len(last.list), last.list[n].text, r.list[n].text)
+}
+
+// spoke reports whether the model speaks in list.
+func spoke(list []piece) bool {
+	return slices.ContainsFunc(list, func(p piece) bool { return p.place == "assistant" })
+}
+
+// continues reports whether r is a request of this conversation with an answer
+// and more at its end.
+func (c *Conversation) continues(list []piece) bool {
+	if len(c.line) == 0 {
+		return false
+	}
+	last := c.line[len(c.line)-1].list
+	return prefixed(list, last) && spoke(list[len(last):])
+}
+
+// reasoningIn returns what a provider attaches to an answer and wants back.
+func reasoningIn(api API, a Answer) []string {
+	list := []string{}
+	whole := 0 // up to the last that led to something
+	called := false
+	for _, b := range a.Blocks {
+		switch {
+		case b.Type == glovebox.BlockReasoning && b.Name == "redacted" && api == Anthropic:
+			list = append(list, encode(sign(api, "redacted")))
+		case b.Type == glovebox.BlockReasoning && (api == Anthropic || api == OpenAI):
+			list = append(list, encode(sign(api, b.Text)))
+		case b.Type == glovebox.BlockToolUse && api == Gemini && !called:
+			list, called = append(list, encode(sign(api, b.Name))), true
+		case b.Type == glovebox.BlockText && api == Gemini && !called && signedText(b.Text):
+			list = append(list, encode(sign(api, "")))
+		}
+		if b.Type != glovebox.BlockReasoning {
+			whole = len(list)
+		}
+	}
+	if api == OpenAI {
+		list = list[:whole]
+	}
+	if len(list) == 0 {
+		return nil
+	}
+	return list
+}
+
+// modelOf returns the model of a request.
+func modelOf(model string, body []byte) string {
+	var q struct{ Model string }
+	if json.Unmarshal(body, &q) == nil && q.Model != "" {
+		return q.Model
+	}
+	return model
+}
+
+// errKey is the complaint about a job whose key of the cache changes.
+var errKey = errors.New("the job goes on under another prompt_cache_key")
