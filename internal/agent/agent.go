@@ -11,7 +11,9 @@
 // Run owns the job: it alone decides and appends. What takes long (a call of
 // the model, a tool, a proof) runs in one goroutine beside it, which Run
 // always waits for, so that the user's signals and the limit of wall time are
-// obeyed meanwhile. The calls of one answer are run one after another, in
+// obeyed meanwhile. The one thing that goes on beside both is a call of the
+// model for summaries of history that is to be folded; what came of it is
+// recorded by Run too. The calls of one answer are run one after another, in
 // their order: a later one may build on the files of an earlier one, and two
 // at once would make the order of events, and so the next request, a matter of chance.
 //
@@ -32,6 +34,7 @@ import (
 	"github.com/glovebox-dev/glovebox"
 	"github.com/glovebox-dev/glovebox/internal/guest"
 	"github.com/glovebox-dev/glovebox/internal/llm"
+	"github.com/glovebox-dev/glovebox/internal/memory/recall"
 	"github.com/glovebox-dev/glovebox/internal/tool"
 )
 
@@ -72,6 +75,12 @@ type Options struct {
 	// CheckModel says why a model can't go on with the job, nil if it can. A
 	// signal that names one that can't is answered with a notice. Nil: any can.
 	CheckModel func(ctx context.Context, name string) error
+
+	Digests bool // summaries of folded history are derived; the model is never asked for one
+
+	// Recall searches what the job saw so far: for the tools, and for what a
+	// fold brings along. Nil: nothing can be recalled.
+	Recall func(ctx context.Context, q recall.Query) (recall.Result, error)
 
 	Standing []string // standing instructions of whoever runs the server
 

@@ -22,11 +22,18 @@ func (r *run) ask(ctx context.Context) error {
 	if f := r.at.verdict(r.named); f != nil {
 		return fail(*f)
 	}
-	if err := r.makeRoom(ctx); err != nil {
+	m := r.marks()
+	if err := r.makeRoom(ctx, m); err != nil {
 		return err
 	}
 	input := r.memory.Tokens()
-	p, f := afford(r.job, r.Info, input, time.Now())
+	p, f := afford(reserve(r.job, r.summary), r.Info, input, time.Now())
+	if f != nil && r.summary != nil { // it may cost less than it could
+		if err := r.awaitSummaries(ctx, time.Now().Add(min(foldWait, r.timeLeft()))); err != nil {
+			return err
+		}
+		p, f = afford(r.job, r.Info, input, time.Now())
+	}
 	if f != nil {
 		return fail(*f)
 	}
@@ -34,11 +41,14 @@ func (r *run) ask(ctx context.Context) error {
 		p.maxOutput = min(p.maxOutput, r.Info.Window-input) // makeRoom left enough
 		p.tokens, p.micros = input+p.maxOutput, worst(r.Info, input, p.maxOutput)
 	}
+	if r.at.model != r.named { // it was changed while room was made
+		return errAgain
+	}
 	req := r.memory.Request(p.maxOutput)
 	req.Step, req.Attempt = r.job.Step, r.at.attempts+1
 	begin := append(r.phase(glovebox.PhaseWorking), event(glovebox.EventModelRequested, glovebox.ModelRequested{
 		Step: r.job.Step + 1, Attempt: req.Attempt, Model: r.named, RequestSHA: r.memory.Digest(req),
-		MaxTokens: p.tokens, MaxMicros: p.micros, MaxOutput: p.maxOutput,
+		MaxTokens: p.tokens, MaxMicros: p.micros, MaxOutput: p.maxOutput, Use: r.memory.Use(m),
 	}))
 	if err := r.append(ctx, begin); err != nil {
 		return err

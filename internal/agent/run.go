@@ -35,6 +35,8 @@ type run struct {
 	at     position
 	memory *memory.Builder
 
+	summary *summaryCall // that runs beside the loop; nil if none does
+
 	gate *gate // for the tools
 	held bool  // it was said that finish waits for a person
 
@@ -87,15 +89,21 @@ func newRun(ctx context.Context, o Options) (*run, error) {
 
 // loop steps until the job ends or can't go on here.
 func (r *run) loop(ctx context.Context) (Outcome, error) {
+	defer r.abandon()
 	for {
 		err := r.step(ctx)
-		if end, ok := errors.AsType[*ended](err); ok {
+		end, over := errors.AsType[*ended](err)
+		if over || errors.Is(err, ErrDrained) || errors.Is(err, ErrModelChanged) {
+			if failed := r.dismiss(ctx); failed != nil {
+				err, over = failed, false
+			}
+		}
+		switch {
+		case over:
 			return end.Outcome, nil
-		}
-		if ctx.Err() != nil {
+		case ctx.Err() != nil:
 			return Outcome{}, fmt.Errorf("agent: %w", context.Cause(ctx))
-		}
-		if err != nil {
+		case err != nil && !errors.Is(err, errAgain):
 			return Outcome{}, err
 		}
 	}
@@ -111,6 +119,12 @@ func (r *run) step(ctx context.Context) error {
 	}
 	if _, err := r.takeSignals(ctx); err != nil {
 		return err
+	}
+	if err := r.collect(ctx); err != nil {
+		return err
+	}
+	if r.at.summarizing != nil && r.summary == nil {
+		return r.summariesInterrupted(ctx)
 	}
 	stage := r.at.stage()
 	if stage != stageVerified && r.at.model != r.named {

@@ -135,6 +135,11 @@ func (r *run) during(ctx context.Context, a action, f func(context.Context)) (wh
 		select {
 		case panicked = <-done:
 			return why, panicked, err
+		case <-r.summarized():
+			if failed := r.collect(ctx); failed != nil && err == nil {
+				err, why = failed, stoppedEnded
+				cancel(err)
+			}
 		case <-limit.C:
 			if !a.untimed {
 				why = stoppedTime

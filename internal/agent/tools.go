@@ -80,6 +80,7 @@ func (r *run) act(ctx context.Context, g *guest.Client, c pendingCall) error {
 	t := r.tools[c.Name]
 	env := &tool.Env{
 		Guest: g, CallID: c.CallID, Job: r.job, Save: r.Host.Save, Load: r.Load, Control: r.gate.get,
+		Recall: r.Recall, Events: r.Events,
 		Output: func(text string) {
 			r.Live(event(glovebox.EventToolOutput, glovebox.ToolOutput{CallID: c.CallID, Text: text}))
 		},
