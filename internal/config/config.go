@@ -43,6 +43,7 @@ type Config struct {
 	Log           Log             `json:"log"`
 	Egress        Egress          `json:"egress"`
 	Packages      Packages        `json:"packages"`
+	Memory        Memory          `json:"memory"`
 	Limits        glovebox.Limits `json:"limits" doc:"Limits of jobs that name none."`
 	Models        []Model         `json:"models" doc:"What is assumed of models, where the built-in table is wrong or lacks one; the last entry that fits counts, field by field. A list of: model (provider:name; a * at its end stands for any rest), window and max_output (tokens), images and reasoning (true or false), computer (type of the provider's own computer tool, e.g. computer_toolset_20260801; empty for none), input_price, output_price, cache_read_price and cache_write_price (US dollars for a million tokens). In the environment: as YAML."`
 }
@@ -95,11 +96,24 @@ type Packages struct {
 	MaxBytes int64 `json:"max_bytes" doc:"Bytes of npm and Python packages that are kept for later jobs. 0: none are."`
 }
 
+// Memory is how jobs remember more than fits into a model's window.
+type Memory struct {
+	Summaries  string     `json:"summaries" doc:"Who writes the summaries of history that leaves the window: model (the job's own, beside its work; counted in its limits), digest (nobody: they are derived, free and plainer)."`
+	Embeddings Embeddings `json:"embeddings"`
+}
+
+// Embeddings are vectors by which the past of a job is searched beside words.
+type Embeddings struct {
+	URL   string `json:"url" doc:"Address of an OpenAI-compatible API for embeddings, such as http://localhost:11434/v1. Everything that jobs see is sent there. Its key, if it wants one, is GLOVEBOX_EMBEDDINGS_KEY in the environment. Empty: none are used."`
+	Model string `json:"model" doc:"Model of the embeddings."`
+}
+
 // The values that can be chosen from.
 var (
-	logFormats = []string{"text", "json"}
-	logLevels  = []string{"debug", "info", "warn", "error"}
-	tokenModes = []string{"auto", "always"}
+	logFormats  = []string{"text", "json"}
+	logLevels   = []string{"debug", "info", "warn", "error"}
+	tokenModes  = []string{"auto", "always"}
+	summarizers = []string{"model", "digest"}
 )
 
 // Bounds of the numbers.
@@ -124,6 +138,7 @@ func Default() Config {
 		Log:         Log{Format: "text", Level: "info"},
 		Egress:      Egress{Public: true, Host: true},
 		Packages:    Packages{MaxBytes: 5 << 30},
+		Memory:      Memory{Summaries: "model"},
 		Limits:      glovebox.DefaultLimits(),
 	}
 }
@@ -171,6 +186,10 @@ func (c Config) Validate(drivers ...string) error {
 	oneOf("tokens", c.Tokens, tokenModes)
 	oneOf("log.format", c.Log.Format, logFormats)
 	oneOf("log.level", c.Log.Level, logLevels)
+	oneOf("memory.summaries", c.Memory.Summaries, summarizers)
+	if err := checkEmbeddings(c.Memory.Embeddings); err != nil {
+		bad("memory.embeddings", "give url and model, or neither", "%s", err)
+	}
 	if len(drivers) > 0 {
 		oneOf("driver", c.Driver, drivers)
 	}
@@ -222,6 +241,20 @@ func checkPublicURL(s string) error {
 	bad := u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.User != nil || u.RawQuery != "" || u.Fragment != ""
 	if prefix := strings.TrimSuffix(u.EscapedPath(), "/"); bad || prefix != "" && path.Clean(prefix) != prefix {
 		return fmt.Errorf("%q is not the address of a server", s)
+	}
+	return nil
+}
+
+func checkEmbeddings(e Embeddings) error {
+	if (e.URL == "") != (e.Model == "") {
+		return fmt.Errorf("url is %q and model is %q", e.URL, e.Model)
+	}
+	if e.URL == "" {
+		return nil
+	}
+	u, err := url.Parse(e.URL)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.User != nil || u.Fragment != "" {
+		return fmt.Errorf("%q is not an address of HTTP, or holds a password", e.URL)
 	}
 	return nil
 }

@@ -73,8 +73,9 @@ func TestValidateJoinsAllErrors(t *testing.T) {
 	c := Default()
 	c.Listen, c.Driver, c.Tokens, c.Concurrency, c.Log.Format, c.Log.Level = "8000", "magic", "never", -1, "xml", "loud"
 	c.Packages.MaxBytes, c.Limits.Steps, c.AllowedHosts = 1, -1, []string{"https://x"}
+	c.Memory.Summaries = "poem"
 	err := c.Validate("gvisor")
-	for _, field := range []string{"listen", "driver", "tokens", "concurrency", "log.format", "log.level", "packages.max_bytes", "limits.steps", "allowed_hosts[0]"} {
+	for _, field := range []string{"listen", "driver", "tokens", "concurrency", "log.format", "log.level", "packages.max_bytes", "limits.steps", "allowed_hosts[0]", "memory.summaries"} {
 		if err == nil || !strings.Contains(err.Error(), field+": ") {
 			t.Errorf("%s is not among: %v", field, err)
 		}
@@ -184,6 +185,16 @@ func TestPublicAddress(t *testing.T) {
 		c.PreviewDomain = s
 		if err := c.Validate(); (err == nil) != want {
 			t.Errorf("preview_domain %q: %v", s, err)
+		}
+	}
+	for e, want := range map[Embeddings]bool{
+		{}: true, {"http://localhost:11434/v1", "m"}: true, {"https://example.com", "m"}: true,
+		{"http://localhost", ""}: false, {"", "m"}: false, {"ftp://x", "m"}: false, {"https://u:p@example.com", "m"}: false, {"localhost", "m"}: false,
+	} {
+		c := Default()
+		c.Memory.Embeddings = e
+		if err := c.Validate(); (err == nil) != want {
+			t.Errorf("memory.embeddings %+v: %v", e, err)
 		}
 	}
 	for s, want := range map[string]bool{"": false, "http://localhost:8000/x": false, "http://127.0.0.1": false, "https://example.com": true} {
