@@ -12,6 +12,8 @@ type Event struct {
 	Time time.Time       `json:"time"`
 	Type EventType       `json:"type"`
 	Data json.RawMessage `json:"data"`
+
+	ahead any // what Decode returns, where it was read ahead
 }
 
 // EventType says which of the types below an event's Data is.
@@ -304,8 +306,41 @@ func NewEvent(now time.Time, typ EventType, data any) Event {
 	return Event{Time: now.UTC(), Type: typ, Data: b}
 }
 
+// ReadAhead returns e with its data decoded, so that many readers of the same
+// event need not each do so: they share what [Decode] returns, and must not
+// change it. Where a long log is read, that is most of the work, and may be
+// done by several goroutines.
+func (e Event) ReadAhead() Event {
+	var err error
+	switch e.Type {
+	case EventModelAnswered:
+		e.ahead, err = Decode[ModelAnswered](e)
+	case EventToolStarted:
+		e.ahead, err = Decode[ToolStarted](e)
+	case EventToolFinished:
+		e.ahead, err = Decode[ToolFinished](e)
+	case EventModelRequested:
+		e.ahead, err = Decode[ModelRequested](e)
+	case EventUserMessage:
+		e.ahead, err = Decode[UserMessage](e)
+	case EventNotice:
+		e.ahead, err = Decode[Notice](e)
+	case EventSummarized:
+		e.ahead, err = Decode[Summarized](e)
+	case EventCheckpoint:
+		e.ahead, err = Decode[CheckpointSaved](e)
+	}
+	if err != nil {
+		e.ahead = nil // who decodes it meets the error
+	}
+	return e
+}
+
 // Decode returns the data of an event as a T.
 func Decode[T any](e Event) (T, error) {
+	if v, ok := e.ahead.(T); ok {
+		return v, nil
+	}
 	var v T
 	if err := json.Unmarshal(e.Data, &v); err != nil {
 		return v, Errorf(CodeInternal, "decode event %d (%s): %w", e.Seq, e.Type, err)

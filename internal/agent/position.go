@@ -43,6 +43,7 @@ type position struct {
 	unseen   int                   // texts of the user that no answer took into account
 	inFlight int                   // texts that the newest request holds for the first time
 	repeats  repeats
+	ahead    *sum                     // of the result that is read next, where it was made ahead
 	taken    *glovebox.ControlChanged // the event with which a person took mouse and keyboard; nil when the agent holds them
 	unsaved  bool                     // a tool was run since the newest checkpoint
 	touched  bool                     // a person had mouse and keyboard at some time since the newest answer
@@ -102,7 +103,7 @@ func (p *position) apply(e glovebox.Event) error {
 			return err
 		}
 	}
-	p.seq = e.Seq
+	p.seq, p.ahead = e.Seq, nil
 	return nil
 }
 
@@ -270,11 +271,18 @@ func (p *position) onFinished(f glovebox.ToolFinished) {
 			p.halted = true
 		}
 		if !interrupted(f) {
-			p.repeats.add(repeatKeyOf(c.Block, f))
+			p.repeats.add(p.repeatKeyOf(c.Block, f))
 		}
 		p.calls = append(p.calls[:i:i], p.calls[i+1:]...)
 		return
 	}
+}
+
+func (p *position) repeatKeyOf(call glovebox.Block, f glovebox.ToolFinished) repeatKey {
+	if p.ahead != nil {
+		return keyOf(call, *p.ahead)
+	}
+	return repeatKeyOf(call, f)
 }
 
 func (p *position) onSaid(m glovebox.UserMessage) {

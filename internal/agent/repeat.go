@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/json"
-	"slices"
 
 	"github.com/glovebox-dev/glovebox"
 	"github.com/glovebox-dev/glovebox/internal/memory"
@@ -43,18 +42,42 @@ type repeatKey struct {
 // each time, such as how long it took, does not count. While a command in the
 // background is waited for, time that passes does.
 func repeatKeyOf(call glovebox.Block, f glovebox.ToolFinished) repeatKey {
-	content := slices.Clone(f.Content)
-	if call.Name != waitTool {
-		for i := range content {
-			content[i].Text = tool.Stable(content[i].Text)
+	return keyOf(call, sumOf(f))
+}
+
+// sum is a SHA-256.
+type sum = [sha256.Size]byte
+
+func keyOf(call glovebox.Block, result sum) repeatKey {
+	input := canonical(call.Input)
+	b := make([]byte, 0, len(call.Name)+len(input)+len(result)+16)
+	b = appendString(b, call.Name)
+	b = appendString(b, string(input))
+	all := sha256.Sum256(append(b, result[:]...))
+	return repeatKey{name: call.Name, hash: binary.BigEndian.Uint64(all[:])}
+}
+
+// sumOf returns what of a result counts for a repetition.
+func sumOf(f glovebox.ToolFinished) sum {
+	var b []byte
+	if f.IsError {
+		b = append(b, 1)
+	}
+	for _, c := range f.Content {
+		text := c.Text
+		if f.Name != waitTool {
+			text = tool.Stable(text)
+		}
+		for _, s := range []string{string(c.Type), text, c.MediaType, c.Blob, string(c.Data)} {
+			b = appendString(b, s)
 		}
 	}
-	h := sha256.New()
-	enc := json.NewEncoder(h) // each value ends with a newline
-	for _, v := range []any{call.Name, canonical(call.Input), f.IsError, content} {
-		_ = enc.Encode(v) // a hash takes everything
-	}
-	return repeatKey{name: call.Name, hash: binary.BigEndian.Uint64(h.Sum(nil))}
+	return sha256.Sum256(b)
+}
+
+// appendString appends s so that what follows can't be taken for a part of it.
+func appendString(b []byte, s string) []byte {
+	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
 }
 
 // interrupted reports whether f was recorded in place of a result that a Run

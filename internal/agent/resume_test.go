@@ -23,7 +23,11 @@ func longLog(tokens int64) (events []glovebox.Event, job *glovebox.Job) {
 	text := func(n int) string {
 		var b strings.Builder
 		for b.Len() < n {
-			fmt.Fprintf(&b, "%5d\t%s %s(%s) // %s %x\n", rng.IntN(2000), words[rng.IntN(len(words))], words[rng.IntN(len(words))], words[rng.IntN(len(words))], words[rng.IntN(len(words))], rng.IntN(1<<20))
+			fmt.Fprintf(&b, "%4d\t%s", rng.IntN(2000), "")
+			for range 9 {
+				b.WriteString(" " + words[rng.IntN(len(words))])
+			}
+			b.WriteByte(10)
 		}
 		return b.String()
 	}

@@ -76,7 +76,7 @@ func newRun(ctx context.Context, o Options) (*run, error) {
 		r.tools[t.Name] = t
 	}
 	r.memory = memory.New(tool.Memory(o.Tools, o.Standing, o.Info))
-	if err := r.sync(ctx); err != nil {
+	if err := r.load(ctx); err != nil {
 		return nil, err
 	}
 	if r.at.seq == 0 {
