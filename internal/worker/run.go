@@ -215,6 +215,9 @@ func (r *run) loop(model llm.Model, info llm.Info) (agent.Outcome, error) {
 	if r.o.Desktop && o.Job.Step == 0 {
 		r.rec.stepDone(0) // what it begins with
 	}
+	search, closed := r.openRecall()
+	defer closed()
+	o.Recall, o.Digests = search, r.o.Digests
 	return agent.Run(r.ctx, o)
 }
 

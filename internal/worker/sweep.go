@@ -24,6 +24,7 @@ func (w *Worker) sweepLoop(l *life) {
 			}
 		}
 		w.sweep(ctx)
+		w.sweepRecall(ctx)
 		if now := w.o.Now(); now.Sub(blobs) >= blobsEvery {
 			blobs = now
 			w.sweepBlobs(ctx)

@@ -42,6 +42,7 @@ import (
 	"github.com/glovebox-dev/glovebox/internal/guest"
 	"github.com/glovebox-dev/glovebox/internal/live"
 	"github.com/glovebox-dev/glovebox/internal/llm"
+	"github.com/glovebox-dev/glovebox/internal/memory/recall"
 	"github.com/glovebox-dev/glovebox/internal/sandbox"
 	"github.com/glovebox-dev/glovebox/internal/store"
 	"github.com/glovebox-dev/glovebox/internal/tool"
@@ -87,6 +88,9 @@ type Options struct {
 
 	Tools    []tool.Tool // nil means tool.All()
 	Standing []string    // standing instructions of whoever runs the server
+
+	Recall  *recall.Keeper // search indexes of what jobs saw; nil: nothing can be recalled
+	Digests bool           // summaries of folded history are derived; no model is asked for one
 
 	EgressDefaults egress.Defaults
 	Egress         egress.Options // Record is the worker's own
