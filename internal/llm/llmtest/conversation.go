@@ -14,8 +14,8 @@ import (
 //
 //   - a request is the newest one with more at its end, or begins an epoch. A
 //     request for something beside the conversation, such as summaries, shares
-//     the prefix and asks with user content at its end: what comes next may be
-//     the conversation without it
+//     the prefix and asks with text of the user's at its end: what comes next,
+//     or came meanwhile, may be the conversation without it
 //   - the first request of an epoch has no reasoning in it: all that there is
 //     was given before. Another model begins an epoch
 //   - Gemini: the signature of a part goes back to the model that made it alone.
@@ -28,9 +28,8 @@ import (
 // It also plays the provider's cache. It is for one goroutine.
 type Conversation struct {
 	api    API
-	line   []heard // requests of this epoch, each a growth of the one before it
+	recent []*heard // the newest requests of this epoch, in order
 	epochs int
-	asides int
 	told   bool              // Answered was called: the answers are known
 	bare   bool              // the provider refused reasoning: the next request may leave it out
 	signed map[string]string // Gemini: whose signature is on a part
@@ -50,9 +49,9 @@ func NewConversation(api API) *Conversation {
 	return &Conversation{api: api, signed: map[string]string{}, cache: newCache()}
 }
 
-// maxLine is how many requests of an epoch are kept: as many requests beside
-// the conversation may follow each other, less one.
-const maxLine = 6
+// maxRecent is how many requests of an epoch are kept: as many may be made
+// beside the conversation in a row, or while one that is beside it is on its way.
+const maxRecent = 6
 
 // Request returns an error about the first rule that the next request breaks.
 // A request that breaks one, or that the provider is going to refuse, is not
@@ -66,78 +65,90 @@ func (c *Conversation) Request(model string, body []byte) (glovebox.Usage, error
 	if err != nil {
 		return glovebox.Usage{}, err
 	}
-	return c.request(heard{model: modelOf(model, body), list: list})
+	return c.request(&heard{model: modelOf(model, body), list: list})
 }
 
 // request is Request for one that was checked.
-func (c *Conversation) request(r heard) (glovebox.Usage, error) {
+func (c *Conversation) request(r *heard) (glovebox.Usage, error) {
 	base := c.base(r)
 	if err := c.allowed(base, r); err != nil {
 		return glovebox.Usage{}, err
 	}
 	c.bare = false
-	switch {
-	case base < 0:
-		c.line, c.epochs = nil, c.epochs+1
-	case len(c.line[base].list) == len(r.list): // once more
-		r.answers = c.line[base].answers
-		c.asides += len(c.line) - 1 - base
-		c.line = c.line[:base]
-	default:
-		c.asides += len(c.line) - 1 - base
-		c.line = c.line[:base+1]
+	if base == nil {
+		c.recent, c.epochs = nil, c.epochs+1
+	} else if len(base.list) == len(r.list) { // once more
+		r.answers = base.answers
+		c.recent = slices.DeleteFunc(c.recent, func(h *heard) bool { return h == base })
 	}
-	c.line = append(c.line, r)
-	c.line = slices.Clone(c.line[max(0, len(c.line)-maxLine):])
+	c.recent = append(c.recent, r)
+	c.recent = c.recent[max(0, len(c.recent)-maxRecent):]
+	return c.read(r), nil
+}
+
+// read returns what it costs to read r.
+func (c *Conversation) read(r *heard) glovebox.Usage {
 	u := c.cache.use(c.api, r.model, r.list)
 	u.Calls = 1
 	c.usage = c.usage.Add(u)
-	return u, nil
+	return u
 }
 
 // Answered tells what the newest request was answered with. Where it is
 // called at all it has to be called for each answer.
 func (c *Conversation) Answered(a Answer) {
-	if len(c.line) == 0 {
-		return
+	if last := c.newest(); last != nil {
+		last.answers = append(last.answers, reasoningIn(c.api, a))
+		c.told = true
 	}
-	last := &c.line[len(c.line)-1]
-	last.answers = append(last.answers, reasoningIn(c.api, a))
-	c.told = true
+}
+
+// newest returns the newest request of this epoch, nil if there is none.
+func (c *Conversation) newest() *heard {
+	if len(c.recent) == 0 {
+		return nil
+	}
+	return c.recent[len(c.recent)-1]
 }
 
 // Epochs returns how many stretches there were in which requests only grew.
 func (c *Conversation) Epochs() int { return c.epochs }
 
-// Asides returns how many requests were made beside the conversation, and left.
-func (c *Conversation) Asides() int { return c.asides }
-
 // Usage returns what all requests cost, by the cache that is played.
 func (c *Conversation) Usage() glovebox.Usage { return c.usage }
 
-// base returns the request of this epoch that r goes on from, -1 if r begins
-// another epoch. Those after it were beside the conversation.
-func (c *Conversation) base(r heard) int {
-	for k := len(c.line) - 1; k >= 0; k-- {
-		if c.line[k].model != r.model {
-			return -1
-		}
-		if prefixed(r.list, c.line[k].list) {
-			return k
-		}
-		n := common(r.list, c.line[k].list)
-		for _, p := range c.line[k].list[n:] {
-			if p.place != "user" || p.result {
-				return -1
-			}
+// base returns the request of this epoch that r goes on from, nil if r begins
+// another epoch. Where r departs from a request that came later, one of the
+// two is beside the conversation: from there on it has only text of the user's.
+func (c *Conversation) base(r *heard) *heard {
+	if last := c.newest(); last == nil || last.model != r.model {
+		return nil
+	}
+	found := -1
+	for i, h := range c.recent {
+		if prefixed(r.list, h.list) && (found < 0 || len(h.list) >= len(c.recent[found].list)) {
+			found = i
 		}
 	}
-	return -1
+	if found < 0 {
+		return nil
+	}
+	for _, h := range c.recent[found+1:] {
+		if n := common(r.list, h.list); n == len(r.list) && n < len(h.list) && !asks(h.list[n:]) || !asks(r.list[n:]) && !asks(h.list[n:]) {
+			return nil
+		}
+	}
+	return c.recent[found]
+}
+
+// asks reports whether list is nothing but text of the user's.
+func asks(list []piece) bool {
+	return !slices.ContainsFunc(list, func(p piece) bool { return p.place != "user" || p.result })
 }
 
 // allowed returns an error if r may not follow the request base.
-func (c *Conversation) allowed(base int, r heard) error {
-	if base < 0 {
+func (c *Conversation) allowed(base, r *heard) error {
+	if base == nil {
 		for i, p := range r.list {
 			if p.reasoning != "" && c.epochs > 0 && !c.returns(p, r.model) {
 				return fmt.Errorf("block %d is reasoning of an earlier epoch: %.200s%s", i, p.text, c.difference(r))
@@ -145,9 +156,8 @@ func (c *Conversation) allowed(base int, r heard) error {
 		}
 		return nil
 	}
-	prev := c.line[base]
 	var got []string
-	for _, p := range r.list[len(prev.list):] {
+	for _, p := range r.list[len(base.list):] {
 		if p.reasoning != "" {
 			got = append(got, p.reasoning)
 			if c.api == Gemini {
@@ -155,30 +165,30 @@ func (c *Conversation) allowed(base int, r heard) error {
 			}
 		}
 	}
-	known := c.told && spoke(r.list[len(prev.list):]) && (len(got) > 0 || !c.bare)
-	if known && !slices.ContainsFunc(prev.answers, func(want []string) bool { return slices.Equal(got, want) }) {
-		return fmt.Errorf("reasoning does not come back as it came: %q, of the answers %q", got, prev.answers)
+	known := c.told && spoke(r.list[len(base.list):]) && (len(got) > 0 || !c.bare)
+	if known && !slices.ContainsFunc(base.answers, func(want []string) bool { return slices.Equal(got, want) }) {
+		return fmt.Errorf("reasoning does not come back as it came: %q, of the answers %q", got, base.answers)
 	}
-	return marked(c.api, prev.list, r.list)
+	return marked(c.api, base.list, r.list)
 }
 
 // returns reports whether p, in the first request of an epoch, has a signature
 // that goes back to the model that made it. Only Gemini's may.
 func (c *Conversation) returns(p piece, model string) bool {
-	if c.api != Gemini || len(c.line) == 0 {
+	last := c.newest()
+	if c.api != Gemini || last == nil {
 		return false
 	}
-	last := c.line[len(c.line)-1]
 	fresh := last.model == model && slices.ContainsFunc(last.answers, func(a []string) bool { return slices.Contains(a, p.reasoning) })
 	return fresh || c.signed[p.text] == model
 }
 
 // difference says where r departs from the newest request.
-func (c *Conversation) difference(r heard) string {
-	if len(c.line) == 0 {
+func (c *Conversation) difference(r *heard) string {
+	last := c.newest()
+	if last == nil {
 		return ""
 	}
-	last := c.line[len(c.line)-1]
 	n := common(r.list, last.list)
 	if last.model != r.model || n >= len(r.list) || n >= len(last.list) {
 		return fmt.Sprintf(" (the model was %s and is %s; %d of %d blocks are as they were)", last.model, r.model, n, len(last.list))
@@ -194,11 +204,8 @@ func spoke(list []piece) bool {
 // continues reports whether r is a request of this conversation with an answer
 // and more at its end.
 func (c *Conversation) continues(list []piece) bool {
-	if len(c.line) == 0 {
-		return false
-	}
-	last := c.line[len(c.line)-1].list
-	return prefixed(list, last) && spoke(list[len(last):])
+	last := c.newest()
+	return last != nil && prefixed(list, last.list) && spoke(list[len(last.list):])
 }
 
 // reasoningIn returns what a provider attaches to an answer and wants back.

@@ -127,7 +127,15 @@ func TestConversation(t *testing.T) {
 					Blocks: append(slices.Clone(main[len(main)-1].Blocks), glovebox.Text(ask))})
 				k.ask()
 			}
+			main[len(main)-1].Blocks = append(main[len(main)-1].Blocks, glovebox.Text("The user says: and on."))
 			k.r.Messages = main
+			k.add(k.ask())
+			k.add(k.ask())
+			grown := k.r.Messages // and once after what went on meanwhile
+			k.r.Messages = append(slices.Clone(main[:len(main)-1]), glovebox.Message{Role: glovebox.RoleUser,
+				Blocks: append(slices.Clone(main[len(main)-1].Blocks), glovebox.Text("Write the rest."))})
+			k.ask()
+			k.r.Messages = grown
 			k.add(k.ask())
 			k.fold(true)
 			k.add(k.ask())
@@ -140,12 +148,12 @@ func TestConversation(t *testing.T) {
 			if len(p.list) > 0 {
 				t.Fatal(p.list)
 			}
-			want := Tally{Jobs: 1, Epochs: 2, Asides: 2, Requests: 9}
+			want := Tally{Jobs: 1, Epochs: 2, Requests: 12}
 			if k.name == "gemini-4-test" {
 				want.Epochs = 3
 			}
 			got := k.server.Tally()
-			if got.Jobs != want.Jobs || got.Epochs != want.Epochs || got.Asides != want.Asides || got.Requests != want.Requests || got.Longest == 0 {
+			if got.Jobs != want.Jobs || got.Epochs != want.Epochs || got.Requests != want.Requests || got.Longest == 0 {
 				t.Errorf("got %+v, want %+v", got, want)
 			}
 		})

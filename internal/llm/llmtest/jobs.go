@@ -20,7 +20,6 @@ type job struct {
 type Tally struct {
 	Jobs     int
 	Epochs   int            // of all jobs
-	Asides   int            // requests beside a conversation
 	Longest  int64          // tokens of the longest request
 	Requests int            // with an answer
 	Usage    glovebox.Usage // by a cache that never forgets
@@ -33,7 +32,6 @@ func (s *Server) Tally() Tally {
 	t := Tally{Jobs: len(s.jobs)}
 	for _, j := range s.jobs {
 		t.Epochs += j.Epochs()
-		t.Asides += j.Asides()
 		t.Longest = max(t.Longest, j.max)
 		t.Usage = t.Usage.Add(j.Usage())
 	}
@@ -76,7 +74,7 @@ func (s *Server) answer(model string, body []byte) (Answer, error) {
 		return Answer{}, err
 	}
 	j.bare, s.bare = s.bare, false
-	u, err := j.request(heard{model: sent.Model, list: list})
+	u, err := j.request(&heard{model: sent.Model, list: list})
 	if err != nil {
 		return Answer{}, err
 	}
