@@ -29,6 +29,7 @@ import (
 	"github.com/glovebox-dev/glovebox/internal/llm/replay"
 	"github.com/glovebox-dev/glovebox/internal/llm/resolve"
 	"github.com/glovebox-dev/glovebox/internal/memory"
+	"github.com/glovebox-dev/glovebox/internal/memory/recall"
 	"github.com/glovebox-dev/glovebox/internal/sandbox"
 	"github.com/glovebox-dev/glovebox/internal/sandbox/docker"
 	"github.com/glovebox-dev/glovebox/internal/sandbox/gvisor"
@@ -243,6 +244,7 @@ func (b *backend) worker(tokens bool) *worker.Worker {
 			}
 			return m, info, err
 		},
+		Recall: &recall.Keeper{Dir: b.cfg.Path("recall")}, Digests: b.cfg.Memory.Summaries == "digest",
 		Desktop:        b.cfg.Desktop,
 		EgressDefaults: b.policy, Egress: egress.Options{Internal: b.internal}, GuestSettings: b.settings,
 		Metrics: b.registry, Log: b.log,
