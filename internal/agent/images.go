@@ -12,13 +12,12 @@ import (
 const maxImage = 5 << 20
 
 // Bounds of the images of one request: of all providers the lowest, with room
-// for what else is in it. Beyond them the oldest are left out, a whole batch
-// at once: each change to what was sent before costs the provider's cache.
+// for what else is in it. Memory keeps an epoch within them. But it reads the
+// log alone, and logs of older versions do not say how large an image is: so
+// what is sent is looked at once more.
 const (
 	maxImages     = 40
 	maxImageBytes = 12 << 20
-	imageBatch    = 10
-	imagesKept    = 4 // the newest, whatever the batch
 )
 
 // withImages returns a request with the images that it refers to. What can't
@@ -52,10 +51,6 @@ func boundImages(messages []glovebox.Message) {
 	drop := 0
 	for ; drop < len(all) && (len(all)-drop > maxImages || total > maxImageBytes); drop++ {
 		total -= len(all[drop].Data)
-	}
-	if drop > 0 {
-		batches := (drop + imageBatch - 1) / imageBatch * imageBatch
-		drop = max(drop, min(batches, len(all)-imagesKept))
 	}
 	for _, b := range all[:drop] {
 		*b = glovebox.Text("[an earlier image, left out]")

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -360,6 +361,7 @@ func (w *world) laws() error {
 	job := &glovebox.Job{}
 	started, finished := map[string]bool{}, map[string]bool{}
 	outstanding := false
+	var paid summaryLaws
 	for i, e := range w.events {
 		if job.Status.Terminal() && e.Type != glovebox.EventLimitsRaised && e.Type != glovebox.EventResumed {
 			return fmt.Errorf("L2: %s follows the end", e.Type)
@@ -378,7 +380,7 @@ func (w *world) laws() error {
 				return fmt.Errorf("event %d: asked while another call has no result", e.Seq)
 			}
 			outstanding = true
-			if err := affordable(before, q); err != nil {
+			if err := affordable(*reserve(&before, paid.running()), q); err != nil {
 				return fmt.Errorf("L8: event %d: %w", e.Seq, err)
 			}
 			if i%3 == 0 { // at once from the log: the same bytes
@@ -391,7 +393,7 @@ func (w *world) laws() error {
 			if memory.Digest(r) != q.RequestSHA {
 				return fmt.Errorf("L9: event %d: the request differs", e.Seq)
 			}
-			if r.Messages[0].Blocks[1].Text != task || !strings.HasPrefix(r.System, memory.Rules()) {
+			if !hasTask(r) || !strings.HasPrefix(r.System, memory.Rules()) {
 				return fmt.Errorf("L10: event %d", e.Seq)
 			}
 		case glovebox.EventModelAnswered:
@@ -399,6 +401,10 @@ func (w *world) laws() error {
 			started, finished = map[string]bool{}, map[string]bool{}
 		case glovebox.EventModelFailed:
 			outstanding = false
+		case glovebox.EventSummaries, glovebox.EventSummarized:
+			if err := paid.apply(before, e); err != nil {
+				return fmt.Errorf("event %d: %w", e.Seq, err)
+			}
 		case glovebox.EventToolStarted:
 			s, _ := glovebox.Decode[glovebox.ToolStarted](e)
 			if started[s.CallID] {
@@ -412,6 +418,67 @@ func (w *world) laws() error {
 			}
 			finished[f.CallID] = true
 		}
+	}
+	return nil
+}
+
+// hasTask reports whether a block of the first message is the task, word for word.
+func hasTask(r *llm.Request) bool {
+	return slices.ContainsFunc(r.Messages[0].Blocks, func(b glovebox.Block) bool { return b.Text == task })
+}
+
+// summaryLaws are what holds of calls for summaries: one at a time, each
+// affordable, none for a span that has one, none asked for a third time.
+type summaryLaws struct {
+	open  *glovebox.SummariesRequested
+	asked map[glovebox.Span]int
+	have  map[glovebox.Span]bool
+}
+
+// running returns the call that may cost something yet.
+func (l *summaryLaws) running() *summaryCall {
+	if l.open == nil {
+		return nil
+	}
+	return &summaryCall{asked: *l.open}
+}
+
+func (l *summaryLaws) apply(job glovebox.Job, e glovebox.Event) error {
+	if l.asked == nil {
+		l.asked, l.have = map[glovebox.Span]int{}, map[glovebox.Span]bool{}
+	}
+	if e.Type == glovebox.EventSummaries {
+		q, err := glovebox.Decode[glovebox.SummariesRequested](e)
+		if err != nil || l.open != nil {
+			return fmt.Errorf("summaries are asked for while they are (%v)", err) //nolint:errorlint // err may be nil
+		}
+		job.Step = 0 // they are no steps
+		if err := affordable(job, glovebox.ModelRequested{MaxTokens: q.MaxTokens, MaxMicros: q.MaxMicros}); err != nil {
+			return fmt.Errorf("L8: %w", err)
+		}
+		for _, s := range q.Spans {
+			if l.asked[s]++; l.asked[s] > summaryTries || l.have[s] {
+				return fmt.Errorf("%+v is asked for %d times, had: %v", s, l.asked[s], l.have[s])
+			}
+		}
+		l.open = &q
+		return nil
+	}
+	s, err := glovebox.Decode[glovebox.Summarized](e)
+	if err != nil || s.Asked != (l.open != nil) && s.Asked {
+		return fmt.Errorf("an answer that nobody asked for (%v)", err) //nolint:errorlint // err may be nil
+	}
+	if s.Asked {
+		if u := s.Usage; u.Tokens() > l.open.MaxTokens || u.CostMicros > l.open.MaxMicros {
+			return fmt.Errorf("L8: %+v is more than %+v", u, l.open)
+		}
+		l.open = nil
+	}
+	for _, x := range s.Summaries {
+		if l.have[x.Span] {
+			return fmt.Errorf("%+v is summarized again", x.Span)
+		}
+		l.have[x.Span] = true
 	}
 	return nil
 }
