@@ -161,14 +161,20 @@ func saysError(l string) bool {
 		return false
 	}
 	low := strings.ToLower(l)
-	for _, none := range []string{"0 errors", "no errors", "0 failed", "no error", "error: 0", "errors: 0", "failures: 0"} {
-		if strings.Contains(low, none) {
-			return false
-		}
-	}
-	for _, mark := range []string{"error", "exception", "fatal", "panic:", "failed", "failure", "not found", "no such file", "cannot ", "can't ", "could not ", "unable to",
-		"permission denied", "undefined", "refused", "timed out", "segmentation fault", "killed", "missing ", "invalid ", "unexpected ", "no module named", "not a directory", "is a directory"} {
-		if strings.Contains(low, mark) {
+	return holds(low, errorMarks) && !holds(low, noErrors)
+}
+
+// errorMarks are in lines that tell of an error, noErrors in those that tell
+// of none.
+var (
+	errorMarks = []string{"error", "exception", "fatal", "panic:", "failed", "failure", "not found", "no such file", "cannot ", "can't ", "could not ", "unable to",
+		"permission denied", "undefined", "refused", "timed out", "segmentation fault", "killed", "missing ", "invalid ", "unexpected ", "no module named", "not a directory", "is a directory"}
+	noErrors = []string{"0 errors", "no errors", "0 failed", "no error", "error: 0", "errors: 0", "failures: 0"}
+)
+
+func holds(s string, any []string) bool {
+	for _, x := range any {
+		if strings.Contains(s, x) {
 			return true
 		}
 	}
