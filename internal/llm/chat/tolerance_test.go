@@ -29,7 +29,7 @@ func TestTolerance(t *testing.T) {
 		{"reason stop with calls", delta(`{"tool_calls":[{"index":0,"id":"a","function":{"name":"ls","arguments":"{}"}}]}`) + end, "tool_use a:ls{}"},
 		{"all indexes 0", delta(`{"tool_calls":[{"index":0,"id":"a","function":{"name":"ls","arguments":"{\"x\":1}"}}]}`) +
 			delta(`{"tool_calls":[{"index":0,"id":"b","function":{"name":"ls","arguments":"{\"x\":2}"}}]}`) + end + done, `tool_use a:ls{"x":1} b:ls{"x":2}`},
-		{"indexes 0 and no ids", delta(`{"tool_calls":[{"index":0,"function":{"name":"ls","arguments":"{}"}},{"index":0,"function":{"name":"pwd","arguments":"{}"}}]}`) + end, "tool_use call_g1:ls{} call_g2:pwd{}"},
+		{"indexes 0 and no ids", delta(`{"tool_calls":[{"index":0,"function":{"name":"ls","arguments":"{}"}},{"index":0,"function":{"name":"pwd","arguments":"{}"}}]}`) + end, "tool_use call_g0_1:ls{} call_g0_2:pwd{}"},
 		{"arguments as an object", delta(`{"tool_calls":[{"index":0,"id":"a","function":{"name":"ls","arguments":{"x":1}}}]}`) + end, `tool_use a:ls{"x":1}`},
 		{"no arguments", delta(`{"tool_calls":[{"index":0,"id":"a","function":{"name":"ls"}}]}`) + end, `tool_use a:ls{}`},
 		{"reasoning of vLLM", delta(`{"reasoning":"hm"}`) + delta(`{"content":"hi"}`) + end, "end reasoning:hm text:hi"},

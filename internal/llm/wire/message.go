@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -119,9 +120,14 @@ func (c *Call) Finish(r *llm.Request, blocks []glovebox.Block, stop llm.StopReas
 	}, nil
 }
 
-// uniqueIDs gives each call in blocks an id that no other call of the
-// conversation has, and returns how many calls there are. Some servers give
-// none, and some begin with call_0 in each answer.
+// counted is an id that counts the calls of an answer, or of a conversation:
+// after history was folded it may come again.
+var counted = regexp.MustCompile(`(^|[^A-Za-z0-9])[0-9]{1,5}$`)
+
+// uniqueIDs gives each call in blocks an id that no other call of the job has,
+// and returns how many calls there are. Some servers give none, and some begin
+// with call_0 in each answer. The request may not have all calls of the job in
+// it: the step makes ids of ours different.
 func uniqueIDs(r *llm.Request, blocks []glovebox.Block) int {
 	taken := map[string]bool{}
 	for _, m := range r.Messages {
@@ -129,15 +135,18 @@ func uniqueIDs(r *llm.Request, blocks []glovebox.Block) int {
 			taken[b.CallID] = true
 		}
 	}
-	before, calls := len(taken), 0
+	calls := 0
 	for i := range blocks {
 		b := &blocks[i]
 		if b.Type != glovebox.BlockToolUse {
 			continue
 		}
 		calls++
-		for n := before + calls; b.CallID == "" || taken[b.CallID]; n++ {
-			b.CallID = fmt.Sprintf("call_g%d", n)
+		if r.Step > 0 && counted.MatchString(b.CallID) {
+			b.CallID = ""
+		}
+		for n := calls; b.CallID == "" || taken[b.CallID]; n++ {
+			b.CallID = fmt.Sprintf("call_g%d_%d", r.Step, n)
 		}
 		taken[b.CallID] = true
 	}

@@ -2,6 +2,7 @@ package wire
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -82,12 +83,12 @@ func TestInput(t *testing.T) {
 func TestUniqueIDs(t *testing.T) {
 	t.Parallel()
 	use := func(id string) glovebox.Block { return glovebox.Block{Type: glovebox.BlockToolUse, CallID: id} }
-	r := &llm.Request{Messages: []glovebox.Message{{Role: glovebox.RoleAssistant, Blocks: []glovebox.Block{use("call_0"), use("call_g3")}}}}
+	r := &llm.Request{Messages: []glovebox.Message{{Role: glovebox.RoleAssistant, Blocks: []glovebox.Block{use("call_0"), use("call_g0_3")}}}}
 	blocks := []glovebox.Block{use("call_0"), glovebox.Text("a"), use(""), use("x"), use("x")}
 	if n := uniqueIDs(r, blocks); n != 4 {
 		t.Errorf("%d calls", n)
 	}
-	seen := map[string]bool{"call_0": true, "call_g3": true}
+	seen := map[string]bool{"call_0": true, "call_g0_3": true}
 	for _, b := range blocks {
 		if b.Type == glovebox.BlockToolUse && (b.CallID == "" || seen[b.CallID]) {
 			t.Errorf("the id %q is not unique", b.CallID)
@@ -112,4 +113,27 @@ func FuzzRefused(f *testing.F) {
 			t.Error(s)
 		}
 	})
+}
+
+// TestUniqueIDsOfAJob checks that a call gets an id that no other of the job has,
+// also when those before it are no longer in the request.
+func TestUniqueIDsOfAJob(t *testing.T) {
+	t.Parallel()
+	use := func(id string) glovebox.Block { return glovebox.Block{Type: glovebox.BlockToolUse, CallID: id} }
+	seen := map[string]bool{}
+	for step := range int64(50) {
+		blocks := []glovebox.Block{use("call_0"), use(""), use("call_0"), use("functions.shell:1"), use(fmt.Sprintf("call_x7Yq%04d", step)), glovebox.Text("a")}
+		if n := uniqueIDs(&llm.Request{Step: step}, blocks); n != 5 {
+			t.Fatalf("%d calls", n)
+		}
+		for _, b := range blocks[:5] {
+			if b.CallID == "" || seen[b.CallID] {
+				t.Errorf("step %d: the id %q is there twice", step, b.CallID)
+			}
+			seen[b.CallID] = true
+		}
+		if id := blocks[4].CallID; id != fmt.Sprintf("call_x7Yq%04d", step) {
+			t.Errorf("an id that was unique became %q", id)
+		}
+	}
 }
