@@ -37,6 +37,10 @@ func init() {
 		glovebox.EventVerified:      show((*Printer).onVerified),
 		glovebox.EventArtifact:      show((*Printer).onArtifact),
 		glovebox.EventFinished:      show((*Printer).onFinished),
+		glovebox.EventFolded:        show((*Printer).onFolded),
+		glovebox.EventInstructions:  show((*Printer).onInstructions),
+		glovebox.EventProject:       show((*Printer).onProject),
+		glovebox.EventModelChanged:  show((*Printer).onModelChanged),
 		glovebox.EventLimitsRaised: show(func(p *Printer, _ glovebox.LimitsRaised, _ time.Time) {
 			p.line("  %s limits raised", p.paint("↑", yellow))
 		}),
@@ -246,6 +250,13 @@ func summarize(name string, input json.RawMessage) string {
 		return s
 	case "gui":
 		return strings.Join(strings.Fields(str("action")+" "+str("target")+" "+str("text")+" "+str("window")), " ")
+	case "recall":
+		return strings.TrimSpace(strings.Join(strings.Fields(str("words")+" "+str("regexp")+" "+str("file")+" "+str("tool")), " "))
+	case "open_event":
+		if n, is := in["event"].(float64); is {
+			return fmt.Sprintf("%d", int64(n))
+		}
+		return ""
 	case "move_file":
 		return str("from") + " → " + str("to")
 	case "install_package":
@@ -258,7 +269,7 @@ func summarize(name string, input json.RawMessage) string {
 		}
 		return str("manager") + " " + strings.Join(names, " ")
 	}
-	for _, key := range []string{"path", "pattern", "id", "handle", "question", "cwd"} {
+	for _, key := range []string{"path", "pattern", "id", "handle", "name", "question", "cwd"} {
 		if s := str(key); s != "" {
 			return s
 		}

@@ -267,6 +267,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/jobs/{id}/model": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Let another model go on with a job
+         * @description From the next step on. It begins an epoch: the new model gets the task, the instructions, summaries and the newest messages, without the reasoning of the one before. The job's model says which it is; model.changed tells when that took effect. To ask for what is so already changes nothing and is answered with 200.
+         */
+        post: operations["changeModel"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/jobs/{id}/notebook": {
         parameters: {
             query?: never;
@@ -356,6 +376,26 @@ export interface paths {
          * @description All methods. A browser is led to where it can see it safely, as by POST /jobs/{id}/places. A program that sends a token, or no sign of a browser, gets the answer itself, HTTP or WebSocket. Neither tokens nor cookies of this server reach the sandbox, and no header that acts beyond the page comes from it.
          */
         get: operations["preview"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/jobs/{id}/requests/{step}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * The exact request to the model of a step
+         * @description The step is a number from 1 on, or newest. Built from the log, as it was when the model was asked, and compared with the sum that was recorded then. The parts of it: head (rules, tools, task, instructions, plan), folded (summaries of what happened), tail (what is there word for word).
+         */
+        get: operations["request"];
         put?: never;
         post?: never;
         delete?: never;
@@ -801,6 +841,8 @@ export interface components {
             job_id: string;
             limits: components["schemas"]["Limits"];
             links: components["schemas"]["JobLinks"];
+            /** @description What the model has before it. Absent before it was first asked. */
+            memory?: components["schemas"]["MemoryView"];
             metadata?: {
                 [key: string]: string;
             };
@@ -814,6 +856,8 @@ export interface components {
             /** Format: date-time */
             phase_since: string;
             plan?: components["schemas"]["PlanStep"][] | null;
+            /** @description The project whose memory is brought in at the job's start and added to at its end. */
+            project?: string;
             /** @description What the agent asks; answer with POST /jobs/{id}/messages. */
             question?: string;
             /**
@@ -922,8 +966,70 @@ export interface components {
             size: number;
             skipped: components["schemas"]["SkippedPath"][] | null;
         };
+        MemoryView: {
+            /**
+             * Format: double
+             * @description Share of all input of the job that was read from the provider's cache, from 0 to 1.
+             */
+            cache_share: number;
+            /** @description Of the answers since the newest fold, without those that are summaries. */
+            calls: components["schemas"]["Usage"];
+            /**
+             * Format: double
+             * @description What the summaries cost, in dollars.
+             */
+            cost_usd: number;
+            /**
+             * Format: int64
+             * @description Of them, those that were derived without a model.
+             */
+            digests: number;
+            /**
+             * Format: int64
+             * @description Stretches of the conversation in which the request only grew, with the current one.
+             */
+            epoch: number;
+            /**
+             * Format: double
+             * @description The same of the calls since the newest fold.
+             */
+            epoch_cache_share: number;
+            /**
+             * Format: int64
+             * @description Times that history was folded.
+             */
+            folds: number;
+            /**
+             * @description Of the newest fold.
+             * @enum {string}
+             */
+            reason?: "full" | "cold" | "refused" | "bytes" | "model";
+            /**
+             * Format: int64
+             * @description Summaries that were made.
+             */
+            summaries: number;
+            /**
+             * Format: int64
+             * @description Summaries stand for the events up to this one.
+             */
+            through: number;
+            /**
+             * Format: int64
+             * @description Of the newest request, about: head, folded and tail.
+             */
+            tokens: number;
+            /** @description What the summaries cost; it is part of the job's usage. */
+            usage: components["schemas"]["Usage"];
+            /** @description Of the newest request. */
+            use: components["schemas"]["WindowUse"];
+        };
         Message: {
             text: string;
+        };
+        ModelChange: {
+            /** @description "provider:model". */
+            model: string;
         };
         Place: {
             /** @description Whether it has an origin of its own. If not, it is in a sandbox of the browser, without cookies and storage. */
@@ -987,6 +1093,63 @@ export interface components {
             page?: string;
             screenshot?: string;
             title?: string;
+        };
+        RequestView: {
+            /**
+             * Format: int64
+             * @description 1, and more when a failed call was repeated.
+             */
+            attempt: number;
+            /**
+             * Format: int64
+             * @description Of the newest attempt of the step so far.
+             */
+            attempts: number;
+            /**
+             * Format: int64
+             * @description Length of request.
+             */
+            bytes: number;
+            /**
+             * Format: int64
+             * @description 1 for the first; each fold of history begins another.
+             */
+            epoch: number;
+            /**
+             * Format: int64
+             * @description Number of the model.requested event; the events before it are what the request is built from.
+             */
+            event: number;
+            /**
+             * Format: int64
+             * @description Blocks of the first message that come after those and stand for what was folded. What follows is there word for word.
+             */
+            folded_blocks: number;
+            /**
+             * Format: int64
+             * @description Blocks of the first message that are never folded: the task and what is particular to the job.
+             */
+            head_blocks: number;
+            job_id: string;
+            /** @description provider:model */
+            model: string;
+            /** @description Of the request as it was made, from the event. */
+            recorded_sha256: string;
+            /** @description System, tools and messages, max_output and cache_marks, in Glovebox's own encoding, from which each provider's is made. Images are handles for GET /jobs/{id}/outputs/{handle}. */
+            request: unknown;
+            /** @description Whether the two are the same. If not, another version or other settings of the server made it, and what is shown is what it would be now. */
+            same: boolean;
+            /** @description Of the request as it is built now, in hex. */
+            sha256: string;
+            /** Format: int64 */
+            step: number;
+            /**
+             * Format: date-time
+             * @description Of that event.
+             */
+            time: string;
+            /** @description What fills the window, in tokens, about. */
+            use: components["schemas"]["WindowUse"];
         };
         SandboxInfo: {
             driver: string;
@@ -1178,6 +1341,38 @@ export interface components {
              * @description All tokens, read and written.
              */
             tokens: number;
+        };
+        WindowUse: {
+            /**
+             * Format: int64
+             * @description Summaries of what happened, the ledger and what was recalled.
+             */
+            folded: number;
+            /**
+             * Format: int64
+             * @description Rules, tools, task, instructions and plan.
+             */
+            head: number;
+            /**
+             * Format: int64
+             * @description The high-water mark, at which history is folded.
+             */
+            high: number;
+            /**
+             * Format: int64
+             * @description The low-water mark, to which it is folded.
+             */
+            low: number;
+            /**
+             * Format: int64
+             * @description What is there word for word.
+             */
+            tail: number;
+            /**
+             * Format: int64
+             * @description Of the model; 0 if it is not known.
+             */
+            window: number;
         };
         WorkspaceDiff: {
             /** @description In order of path, the first 1,000. */
@@ -2537,6 +2732,135 @@ export interface operations {
             };
         };
     };
+    changeModel: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ModelChange"];
+            };
+        };
+        responses: {
+            /** @description The job has that model already; nothing changed. */
+            200: {
+                headers: {
+                    /** @description Changes when the job does. */
+                    ETag?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["JobView"];
+                };
+            };
+            /** @description The job as it is now. A running one takes it up a moment later. */
+            202: {
+                headers: {
+                    /** @description Changes when the job does. */
+                    ETag?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["JobView"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Timeout */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Conflict */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unsupported Media Type */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too Many Requests */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     notebook: {
         parameters: {
             query?: {
@@ -3062,6 +3386,106 @@ export interface operations {
             };
             /** @description Bad Gateway */
             502: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    request: {
+        parameters: {
+            query?: {
+                /** @description A link to the job, instead of a token: POST /jobs/{id}/links. */
+                link?: string;
+                /** @description Which try of a call that failed and was repeated, from 1. Left out: the newest. */
+                attempt?: number;
+            };
+            header?: never;
+            path: {
+                id: string;
+                step: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The request. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RequestView"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too Many Requests */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
                 headers: {
                     [name: string]: unknown;
                 };

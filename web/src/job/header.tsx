@@ -10,11 +10,12 @@ import { toast } from "../ui/toast";
 import { phaseWord, StatusBadge, useNow, workMs } from "../ui/status";
 import { useJob, useReadOnly } from "./context";
 import { LimitsDialog } from "./limits";
+import { ModelDialog } from "./model";
 
 export function JobHeader({ error }: { error: string; onRaise: () => void }) {
   const { view, connection, ended, history } = useJob();
   const readOnly = useReadOnly();
-  const [dialog, setDialog] = useState<"" | "cancel" | "limits" | "task" | "delete">("");
+  const [dialog, setDialog] = useState<"" | "cancel" | "limits" | "task" | "delete" | "model">("");
   const close = () => setDialog("");
   const first = title(view.task);
   const long = view.task_bytes > first.length + 2;
@@ -52,10 +53,11 @@ export function JobHeader({ error }: { error: string; onRaise: () => void }) {
           )}
         </div>
       </div>
-      <Figures />
+      <Figures onModel={ended || readOnly ? undefined : () => setDialog("model")} />
       {error && <Notice tone="warn">{error}</Notice>}
       {connection === "waiting" && !ended && <Notice tone="warn">The connection broke off. Trying again; nothing is lost.</Notice>}
       {dialog === "limits" && <LimitsDialog onClose={close} />}
+      {dialog === "model" && <ModelDialog onClose={close} />}
       {dialog === "task" && (
         <Dialog title="The task" onClose={close} wide>
           <pre className="whole-task" tabIndex={0}>
@@ -69,7 +71,7 @@ export function JobHeader({ error }: { error: string; onRaise: () => void }) {
   );
 }
 
-function Figures() {
+function Figures({ onModel }: { onModel?: () => void }) {
   const { view, fetchedAt } = useJob();
   const now = useNow(view.status === "running");
   const work = workMs(view, fetchedAt, now);
@@ -117,7 +119,14 @@ function Figures() {
       </div>
       <div className="model-figure">
         <dt>Model</dt>
-        <dd title={view.model}>{shortModel(view.model)}</dd>
+        <dd title={view.model}>
+          <span className="model-name">{shortModel(view.model)}</span>
+          {onModel && (
+            <button type="button" className="link" onClick={onModel} aria-label="Change the model">
+              change
+            </button>
+          )}
+        </dd>
       </div>
     </dl>
   );

@@ -9,6 +9,7 @@ import { Icon, type IconName } from "../ui/icons";
 import { CodeBlock, DiffHunks, DiffStat, Markdown, Output } from "../ui/rich";
 import { statusWord } from "../ui/status";
 import { BlockImage, WholeOutput } from "./images";
+import { cutMessage, memoryItem } from "./memoryitems";
 import { ProofList } from "./proofs";
 
 /** What only says how the machinery goes. */
@@ -46,6 +47,12 @@ function body(item: Item, fold: boolean | undefined, onFold: (open: boolean) => 
       return (
         <Said who="You said" icon="user" time={item.time}>
           <Markdown text={item.text} />
+          {item.blob && (
+            <>
+              <p className="small muted">{cutMessage(item.size)}</p>
+              <WholeOutput handle={item.blob} />
+            </>
+          )}
         </Said>
       );
     case "text":
@@ -145,7 +152,7 @@ function ending(item: Item): ReactNode {
         </div>
       );
     default:
-      return null;
+      return memoryItem(item);
   }
 }
 

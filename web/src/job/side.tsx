@@ -11,6 +11,7 @@ import { UsageChart } from "./usage";
 const Screen = lazy(() => import("./screen"));
 const Terminal = lazy(() => import("./terminal"));
 const Preview = lazy(() => import("./preview"));
+const MemoryPane = lazy(() => import("./memory"));
 const Notebook = lazy(() => import("./notebook"));
 
 export function useSideTabs(narrow: boolean): Tab[] {
@@ -23,7 +24,7 @@ export function useSideTabs(narrow: boolean): Tab[] {
   if (ended || mayControl) tabs.push({ id: "terminal", label: "Terminal", icon: "terminal" });
   if (!ended && mayControl) tabs.push({ id: "preview", label: "Preview", icon: "globe" }, { id: "notebook", label: "Notebook", icon: "book" });
   const refused = history.egress.filter((e) => !e.allowed).length;
-  tabs.push({ id: "network", label: "Network", icon: "network", badge: refused > 0 ? String(refused) : undefined }, { id: "usage", label: "Usage", icon: "chart" });
+  tabs.push({ id: "network", label: "Network", icon: "network", badge: refused > 0 ? String(refused) : undefined }, { id: "usage", label: "Usage", icon: "chart" }, { id: "memory", label: "Memory", icon: "layers" });
   return tabs;
 }
 
@@ -41,6 +42,7 @@ export function Side({ tabs, tab, setTab, activity }: { tabs: Tab[]; tab: string
         {tab === "notebook" && <Notebook />}
         {tab === "network" && <Network />}
         {tab === "usage" && <UsageChart />}
+        {tab === "memory" && <MemoryPane />}
       </Suspense>
     </Tabs>
   );

@@ -8,7 +8,7 @@ import { useShortcut } from "../ui/shortcuts";
 import { useJob } from "./context";
 import { DraftView, isQuiet, ItemView } from "./items";
 
-const estimates: Partial<Record<Item["kind"], number>> = { system: 34, egress: 38, reasoning: 34, text: 70, task: 90, tool: 90, verified: 160, finished: 90 };
+const estimates: Partial<Record<Item["kind"], number>> = { system: 34, egress: 38, reasoning: 34, text: 70, task: 90, tool: 90, verified: 160, finished: 90, fold: 120, summaries: 80, instructions: 76, project: 76 };
 
 export function Timeline() {
   const { history, version, step, ended, connection } = useJob();

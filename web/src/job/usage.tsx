@@ -1,10 +1,10 @@
 // What the model used over time, as a small chart and as figures.
+import { useSyncExternalStore } from "react";
 import { count, dollars, duration } from "../model/format";
 import type { UsagePoint } from "../model/history";
 import { Empty } from "../ui/controls";
 import { useJob } from "./context";
 
-const W = 600;
 const H = 180;
 const phases = ["queued", "preparing", "working", "waiting", "verifying", "packing"];
 const bars = 80; // at most; more steps are taken together
@@ -70,8 +70,22 @@ export function bucket(points: UsagePoint[], most: number): UsagePoint[] {
   return out;
 }
 
+const phone = matchMedia("(max-width: 600px)");
+
+/** How wide charts are drawn, so that their text is as large as elsewhere. */
+export function useChartWidth(): number {
+  return useSyncExternalStore(
+    (changed) => {
+      phone.addEventListener("change", changed);
+      return () => phone.removeEventListener("change", changed);
+    },
+    () => (phone.matches ? 300 : 600),
+  );
+}
+
 function Chart({ points, step }: { points: UsagePoint[]; step: number | null }) {
-  const data = bucket(points, bars);
+  const W = useChartWidth();
+  const data = bucket(points, W < 400 ? bars / 2 : bars);
   const top = niceTop(Math.max(...data.map((p) => p.input + p.cached + p.output), 1));
   const total = Math.max(points.at(-1)!.tokens, 1);
   const bw = W / Math.max(data.length, 12);

@@ -71,3 +71,13 @@ export function title(task: string): string {
   const line = task.split("\n").find((l) => l.trim() !== "") ?? "";
   return line.replace(/^#+\s*/, "").trim();
 }
+
+export function plural(n: number, what: string): string {
+  return n === 1 ? `1 ${what}` : `${count(n)} ${what}s`;
+}
+
+/** A share from 0 to 1. */
+export function percent(share: number): string {
+  const p = share * 100;
+  return p > 99 && p < 100 ? `${(Math.floor(p * 10) / 10).toFixed(1)} %` : `${Math.round(p)} %`;
+}

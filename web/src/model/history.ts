@@ -1,6 +1,7 @@
 // Folds a job's events into what the page shows: a timeline of items, and the
 // plan, files, network and usage as they were after each step.
-import type { Block, EventData, FileChange, JobEvent, Limits, PlanStep, Proof, Status, Failure } from "../api/types";
+import type { Block, EventData, FileChange, JobEvent, Limits, PlanStep, ProjectFile, Proof, Status, Failure, Summary } from "../api/types";
+import { foldText, Memory, summariesText, type Fold } from "./memory";
 
 interface Base {
   key: string;
@@ -12,7 +13,7 @@ interface Base {
 export type Item = Base &
   (
     | { kind: "task"; text: string }
-    | { kind: "message"; text: string }
+    | { kind: "message"; text: string; blob: string; size: number }
     | { kind: "text"; text: string }
     | { kind: "reasoning"; text: string }
     | ToolItem
@@ -21,6 +22,10 @@ export type Item = Base &
     | { kind: "question"; text: string; until: string; answered: boolean }
     | { kind: "notice"; text: string }
     | { kind: "egress"; host: string; port: number; reason: string; count: number }
+    | { kind: "fold"; text: string; fold: Fold }
+    | { kind: "summaries"; text: string; summaries: Summary[]; problem: string }
+    | { kind: "instructions"; path: string; text: string; blob: string }
+    | { kind: "project"; project: string; files: ProjectFile[] }
     | { kind: "verified"; passed: boolean; proofs: Proof[] }
     | { kind: "finished"; status: Status; summary: string; failure?: Failure }
   );
@@ -98,6 +103,7 @@ export class History {
   frames: Frame[] = [];
   egress: EgressEntry[] = [];
   usage: UsagePoint[] = [];
+  memory = new Memory();
   changes: { seq: number; step: number; files: FileChange[] }[] = [];
   control: "" | "user" = "";
   task = "";
@@ -181,6 +187,7 @@ export class History {
           this.step = e.data.step;
           this.steps.push({ step: this.step, seq: e.seq, time: e.time });
         }
+        this.memory.requested(this.step, e.data.use);
         return;
       case "model.answered":
         return this.answered(e);
@@ -212,7 +219,7 @@ export class History {
         return;
       case "user.message":
         this.answer();
-        this.push(e, { kind: "message", text: e.data.text });
+        this.push(e, { kind: "message", text: e.data.text, blob: e.data.blob ?? "", size: e.data.size ?? 0 });
         return;
       case "question.asked":
         this.question = this.push(e, { kind: "question", text: e.data.text, until: e.data.until, answered: false });
@@ -260,8 +267,6 @@ export class History {
       case "artifact.saved":
         this.skipped = e.data.artifact.skipped ?? [];
         return;
-      case "memory.trimmed":
-        return this.system(e, "quiet", "Old outputs were shortened in the model's memory, to make room");
       case "job.finished":
         this.status = e.data.status;
         this.draft = null;
@@ -269,6 +274,39 @@ export class History {
         this.answer();
         this.interrupt();
         this.push(e, { kind: "finished", status: e.data.status, summary: e.data.summary ?? "", failure: e.data.failure });
+        return;
+      default:
+        return this.remembered(e);
+    }
+  }
+
+  /** Events of what the model has before it. */
+  private remembered(e: JobEvent): void {
+    switch (e.type) {
+      case "memory.requested":
+        return this.system(e, "quiet", "The model is asked for notes on what happened", spansText(e.data.spans ?? []));
+      case "memory.summarized": {
+        this.spend(e.time, e.data.usage, true);
+        const made = this.memory.summarized(e.data);
+        if (made.length > 0 || e.data.problem) this.push(e, { kind: "summaries", text: summariesText(made), summaries: made, problem: e.data.problem ?? "" });
+        return;
+      }
+      case "memory.folded": {
+        const fold = this.memory.folded(e.seq, this.step, e.data);
+        this.push(e, { kind: "fold", text: foldText(fold), fold });
+        return;
+      }
+      case "instructions.read":
+        this.memory.instructions.set(e.data.path, { seq: e.seq, text: e.data.text, blob: e.data.blob ?? "" });
+        if (!e.data.text) return this.system(e, "quiet", "A file with standing instructions is gone", e.data.path);
+        this.push(e, { kind: "instructions", path: e.data.path, text: e.data.text, blob: e.data.blob ?? "" });
+        return;
+      case "project.recalled":
+        this.memory.project = { name: e.data.project, files: e.data.files ?? [] };
+        this.push(e, { kind: "project", project: e.data.project, files: e.data.files ?? [] });
+        return;
+      case "model.changed":
+        return this.system(e, "good", "Another model goes on with the job", e.data.model);
     }
   }
 
@@ -304,12 +342,14 @@ export class History {
     if (e.data.stop_reason === "max_tokens") this.system(e, "warn", "The model's answer was cut at its bound");
   }
 
-  private spend(time: string, u: EventData["model.answered"]["usage"] | undefined): void {
+  /** Counts what a call took; one for notes is in the sums, and no bar of its own. */
+  private spend(time: string, u: EventData["model.answered"]["usage"] | undefined, notes = false): void {
     if (!u) return;
     const tokens = u.input + u.cache_read + u.cache_write + u.output;
     if (tokens === 0 && u.cost_micros === 0) return;
     this.tokens += tokens;
     this.costMicros += u.cost_micros;
+    if (notes) return;
     this.usage.push({ time: Date.parse(time), step: this.step, input: u.input + u.cache_write, cached: u.cache_read, output: u.output, tokens: this.tokens, costMicros: this.costMicros });
   }
 
@@ -384,6 +424,13 @@ function sandboxText(d: EventData["sandbox.ready"]): string {
   if (d.how === "rebuilt") return `The sandbox was rebuilt from the last checkpoint in ${took}`;
   const start = d.start === "pool" ? " from the pool" : d.start === "template" ? " from the template" : d.start === "cold" ? ", started cold" : "";
   return `The sandbox was ready in ${took}${start} (${d.driver})`;
+}
+
+function spansText(spans: { from: number; through: number }[]): string {
+  if (spans.length === 0) return "";
+  const from = Math.min(...spans.map((s) => s.from));
+  const through = Math.max(...spans.map((s) => s.through));
+  return `events ${from} to ${through}`;
 }
 
 /** The text of a tool's result. */

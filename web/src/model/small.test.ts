@@ -10,6 +10,8 @@ import { ago, bytes, clock, count, dollars, duration, title } from "./format";
 import { highlight, languageOf } from "./highlight";
 import { imageType } from "./inert";
 import { atMost, limitForms, parseLimit } from "./limits";
+import { toolLine } from "./tools";
+import type { ToolItem } from "./history";
 
 describe("EventParser", () => {
   const stream = 'retry: 1000\n\n: still here\n\nid: 1\nevent: notice\ndata: {"a":1}\n\nevent: model.delta\ndata: two\ndata: lines\n\r\nid: 2\r\ndata: x\r\n\r\n';
@@ -130,5 +132,16 @@ describe("sums", () => {
     expect(b.length).toBeLessThanOrEqual(80);
     expect(b[0]).toMatchObject({ input: 1, cached: 2, output: 3 });
     expect(b.at(-1)!.tokens).toBe(999);
+  });
+});
+
+describe("tools that look into the past", () => {
+  const line = (name: string, input: unknown) => toolLine({ name, input } as ToolItem).object;
+  it("say what they look for", () => {
+    expect(line("recall", { words: "why cents", exact: ["a_b"], regexp: "c+", file: "x.go" })).toBe('why cents "a_b" /c+/ in x.go');
+    expect(line("recall", { tool: "shell" })).toBe("in shell");
+    expect(line("recall", null)).toBe("");
+    expect(line("open_event", { event: 120 })).toBe("120");
+    expect(line("note", { name: "decisions", text: "x" })).toBe("decisions");
   });
 });

@@ -41,8 +41,16 @@ const lines: Record<string, (i: Input) => ToolLine> = {
   gui: (i) => ({ icon: "screen", verb: "Screen", object: guiText(i) }),
   preview: (i) => ({ icon: "globe", verb: "Preview", object: oneLine(str(i.url ?? i.command ?? i.port), 80) }),
   finish: () => ({ icon: "flag", verb: "Finish", object: "" }),
-  recall: (i) => ({ icon: "search", verb: "Remember", object: oneLine(str(i.query ?? i.pattern), 80) }),
+  recall: (i) => ({ icon: "brain", verb: "Look up in the past", object: recallText(i) }),
+  open_event: (i) => ({ icon: "brain", verb: "Open event", object: str(i.event ?? i.number ?? i.seq) }),
+  note: (i) => ({ icon: "edit", verb: "Note", object: str(i.name ?? i.title) || oneLine(str(i.text), 80) }),
 };
+
+function recallText(i: Input): string {
+  const what = [str(i.words ?? i.query), list(i.exact) && `"${list(i.exact)}"`, str(i.regexp) && `/${str(i.regexp)}/`].filter(Boolean).join(" ");
+  const where = [str(i.file), str(i.tool)].filter(Boolean).join(", ");
+  return oneLine([what, where && `in ${where}`].filter(Boolean).join(" "), 120);
+}
 
 function guiText(i: Input): string {
   const at = i.x !== undefined ? ` ${str(i.x)},${str(i.y)}` : "";

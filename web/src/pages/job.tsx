@@ -65,7 +65,7 @@ function Workspace({ state, error }: { state: JobState; error: string }) {
   useShortcut("[", "One step back in time", "Job", () => setStep(Math.max(1, (step ?? last + 1) - 1)), last > 0);
   useShortcut("]", "One step on", "Job", () => setStep(step === null || step >= last ? null : step + 1), last > 0);
   useShortcut("Escape", "Back to now", "Job", () => setStep(null), step !== null);
-  for (let i = 0; i < 8; i++) {
+  for (let i = 0; i < 9; i++) {
     const t = tabs[i];
     // The number of hooks is the same each time; those without a tab are off.
     // eslint-disable-next-line react-hooks/rules-of-hooks

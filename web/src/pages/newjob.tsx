@@ -43,6 +43,7 @@ export function NewJobPage() {
   const [task, setTask] = useState(storedDraft);
   const [model, setModel] = useState("");
   const [typed, setTyped] = useState<Partial<Record<LimitName, string>>>({});
+  const [project, setProject] = useState("");
   const [mode, setMode] = useState<EgressMode>("");
   const [allow, setAllow] = useState("");
   const [attached, setAttached] = useState<Attachment>({ kind: "none" });
@@ -69,7 +70,7 @@ export function NewJobPage() {
   }
   const field = error instanceof ApiError ? error.field : "";
   const fieldError = (name: string) => (field === name || field.startsWith(name + "[") ? message(error) : "");
-  const shownElsewhere = ["model", "egress", "egress.allow", "egress.mode", "files.git_url", "files.git_ref", "task"].some((f) => fieldError(f)) || field.startsWith("limits.");
+  const shownElsewhere = ["model", "project", "egress", "egress.allow", "egress.mode", "files.git_url", "files.git_ref", "task"].some((f) => fieldError(f)) || field.startsWith("limits.");
 
   const send = async () => {
     if (busy) return;
@@ -82,8 +83,9 @@ export function NewJobPage() {
     setBusy("Sending");
     try {
       const rules = allow.split(/[\s,]+/).filter(Boolean);
-      const s: Submission = { task };
+      const s: Submission & { project?: string } = { task };
       if (model.trim()) s.model = model.trim();
+      if (project.trim()) s.project = project.trim();
       if (Object.keys(limits).length > 0) s.limits = limits;
       if (mode) s.egress = mode === "none" ? { mode } : { mode, allow: rules };
       if (attached.kind === "git" && attached.url.trim()) s.files = { git_url: attached.url.trim(), ...(attached.ref.trim() ? { git_ref: attached.ref.trim() } : {}) };
@@ -161,6 +163,10 @@ export function NewJobPage() {
         <section>
           <h2>Model</h2>
           <Field label="Provider and name" placeholder={server?.default_model || "provider:name"} value={model} onChange={(e) => setModel(e.target.value)} maxLength={200} spellCheck={false} error={fieldError("model")} hint={server?.default_model ? "Left empty: the server\u2019s default." : "The server has no default: name one, such as anthropic:NAME, openai:NAME, gemini:NAME, chat:NAME or replay:FILE."} />
+        </section>
+        <section>
+          <h2>Project memory</h2>
+          <Field label="Name of the project" placeholder="none" value={project} onChange={(e) => setProject(e.target.value)} maxLength={100} spellCheck={false} error={fieldError("project")} hint="What its jobs learn is noted for the next one of the same name." />
         </section>
         <section>
           <h2>Network</h2>

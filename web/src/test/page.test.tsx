@@ -162,4 +162,42 @@ describe("a job", () => {
     expect(withLink("jobs")).toBe("jobs");
     expect(screen.queryByLabelText("Say something to the agent")).toBeNull();
   });
+
+  it("shows what the model has before it, and the exact request, as data", async () => {
+    const use = { window: 100_000, high: 60_000, low: 30_000, head: 9_000, folded: 4_000, tail: 20_000 };
+    const log =
+      event(1, "job.created", { id: "j1", task: "t", model: "m", limits: {} }) + event(2, "instructions.read", { path: xss, text: xss }) + event(3, "model.requested", { step: 1, attempt: 1, model: "m", use }) +
+      event(4, "memory.summarized", { summaries: [{ level: 0, from: 1, through: 3, by: "model", text: xss }], usage: { input: 1, cache_read: 0, cache_write: 0, output: 1, reasoning: 0, cost_micros: 90_000, calls: 1 } }) +
+      event(5, "memory.folded", { epoch: 2, through: 3, reason: "full", before: 61_000, use, recalled: [{ event: 2, text: xss }] }) + event(6, "model.requested", { step: 2, attempt: 1, model: "m", use }) + "event: end\ndata: {}\n\n";
+    const request = { job_id: "j1", step: 2, attempt: 1, attempts: 1, event: 6, time: "", model: "m", epoch: 2, use, head_blocks: 1, folded_blocks: 1, sha256: "ab", recorded_sha256: "cd", same: false, bytes: 9,
+      request: { system: xss, tools: [{ name: xss, description: xss, schema: {} }], messages: [{ role: "user", blocks: [{ type: "text", text: "task" }, { type: "text", text: xss }, { type: "text", text: "orders" }] }, { role: "assistant", blocks: null }] } };
+    answers = (_, path) => (path.endsWith("/events") ? { text: log, headers: { "Content-Type": "text/event-stream" } } : path.includes("/requests/") ? { json: request } : { json: view({ memory: { cache_share: 0.987, epoch_cache_share: 0.5, usage: {}, use } }) });
+    const page = await open("#/jobs/j1?tab=memory");
+    expect(await screen.findByText("99 %")).toBeTruthy();
+    expect(screen.getByText(/33k tokens of 100k/)).toBeTruthy();
+    expect(screen.getAllByText("Events 1 to 3").length).toBeGreaterThan(0);
+    expect(screen.getByText("$0.09")).toBeTruthy();
+    fireEvent.click(screen.getByText(/What the model saw at step 2/));
+    expect(await screen.findByText(/not what was sent/)).toBeTruthy();
+    for (const head of page.querySelectorAll(".fold-head")) fireEvent.click(head);
+    expect(asked.some((a) => a.path === "jobs/j1/requests/2")).toBe(true);
+    expect(page.querySelector("img, script, [onerror]")).toBeNull();
+    expect(page.textContent).toContain("onerror");
+  });
+
+  it("lets another model go on, and says what is wrong with its name", async () => {
+    let refuse = true;
+    answers = (method, path) =>
+      path.endsWith("/model") ? (refuse ? { status: 400, json: { detail: "there is no provider x", field: "model", code: "invalid" } } : { status: 202, json: view({ status: "running", phase: "working", model: "y:z" }) }) : path.includes("/events") ? { text: "" } : { json: view({ status: "running", phase: "working", artifact: undefined, summary: "", verification: [] }) };
+    await open("#/jobs/j1");
+    fireEvent.click(await screen.findByLabelText("Change the model"));
+    fireEvent.change(screen.getByLabelText("Provider and name"), { target: { value: "x:y" } });
+    fireEvent.click(screen.getByText("Go on with it", { selector: "dialog footer *" }));
+    expect(await screen.findByText(/there is no provider x/)).toBeTruthy();
+    refuse = false;
+    fireEvent.change(screen.getByLabelText("Provider and name"), { target: { value: "y:z" } });
+    fireEvent.click(screen.getByText("Go on with it", { selector: "dialog footer *" }));
+    await waitFor(() => expect(screen.queryByText("Another model")).toBeNull());
+    expect(asked.filter((a) => a.path.endsWith("/model")).at(-1)?.body).toBe('{"model":"y:z"}');
+  });
 });
