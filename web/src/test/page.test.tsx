@@ -187,7 +187,7 @@ describe("a job", () => {
 
   it("lets another model go on, and says what is wrong with its name", async () => {
     let refuse = true;
-    answers = (method, path) =>
+    answers = (_, path) =>
       path.endsWith("/model") ? (refuse ? { status: 400, json: { detail: "there is no provider x", field: "model", code: "invalid" } } : { status: 202, json: view({ status: "running", phase: "working", model: "y:z" }) }) : path.includes("/events") ? { text: "" } : { json: view({ status: "running", phase: "working", artifact: undefined, summary: "", verification: [] }) };
     await open("#/jobs/j1");
     fireEvent.click(await screen.findByLabelText("Change the model"));
