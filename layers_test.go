@@ -34,6 +34,7 @@ var layers = []string{
 	"internal/artifact",
 	"internal/history",
 	"internal/store",
+	"internal/project",
 	"internal/worker",
 	"web",
 	"internal/api",

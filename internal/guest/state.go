@@ -23,7 +23,7 @@ const (
 
 	// MaxPublishedFile is the most bytes of one file, MaxPublishedFiles the
 	// most files; the guest refuses what is beyond, whoever asks.
-	MaxPublishedFile  = 40 << 20
+	MaxPublishedFile  = 16 << 20
 	MaxPublishedFiles = 4096
 )
 

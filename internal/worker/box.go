@@ -68,6 +68,18 @@ func (b *box) client() *guest.Client {
 	}
 }
 
+// current returns the connection that lives, and the machine at its end; nil
+// if there is none.
+func (b *box) current() (*guest.Client, sandbox.ID) {
+	c := b.client()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if c == nil || c != b.conn {
+		return nil, ""
+	}
+	return c, b.id
+}
+
 // guest returns a connection: the one that lives, a new one to the same
 // sandbox, or one to a sandbox that was found, made or rebuilt.
 func (b *box) guest(ctx context.Context) (*guest.Client, error) {

@@ -19,8 +19,10 @@ func (r *run) finish(out agent.Outcome) bool {
 	grace := time.Duration(0)
 	if out.Status == glovebox.StatusComplete {
 		grace = frameGrace
+		r.saveProject()
 	}
 	r.rec.finish(grace)
+	r.pub.finish()
 	r.host.box.settle() // what the sandbox reached comes before the end
 	var events []glovebox.Event
 	if out.Status == glovebox.StatusComplete && r.artifact != nil {
@@ -55,6 +57,7 @@ func (r *run) finish(out agent.Outcome) bool {
 // release gives the job back. Its sandbox stays for who claims it next.
 func (r *run) release() {
 	r.rec.finish(0)
+	r.pub.finish()
 	r.host.box.settle()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.ctx), r.o.Lease)
 	defer cancel()

@@ -37,6 +37,7 @@ type run struct {
 	end  context.CancelCauseFunc
 	host *host
 	rec  *recorder
+	pub  *publisher
 
 	endSpan func(error)
 	done    chan struct{} // closed when main has returned
@@ -52,6 +53,7 @@ func newRun(w *Worker, l *life, lease store.Lease) *run {
 	r.endSpan = endSpan
 	r.host = newHost(r)
 	r.rec = newRecorder(r.host)
+	r.pub = newPublisher(r.host)
 	return r
 }
 
@@ -82,6 +84,7 @@ func (r *run) main() {
 	}()
 	defer r.host.close()
 	defer r.rec.finish(0)
+	defer r.pub.finish()
 	idle := make(chan struct{})
 	idleCtx, stopIdle := context.WithCancel(r.ctx)
 	go func() {
@@ -164,6 +167,9 @@ func (r *run) attempt() (agent.Outcome, error) {
 		}
 		return *out, err
 	}
+	if err := r.recallProject(); err != nil {
+		return agent.Outcome{}, err
+	}
 	out, err := r.loop(model, info)
 	for errors.Is(err, agent.ErrModelChanged) {
 		if model, info, err = r.model(); err != nil {
@@ -206,7 +212,7 @@ func (r *run) loop(model llm.Model, info llm.Info) (agent.Outcome, error) {
 		Events: func(ctx context.Context, after int64, limit int) ([]glovebox.Event, error) {
 			return r.o.Store.Events(ctx, id, after, limit)
 		},
-		CheckModel: r.checkModel, Handover: r.host.handover, StepDone: r.rec.stepDone,
+		CheckModel: r.checkModel, Handover: r.host.handover, StepDone: r.stepDone,
 		Load: r.host.load, SignalWake: r.wake, Drain: r.life.drain, Log: r.log,
 	}
 	if hub := r.o.Live; hub != nil {
@@ -215,10 +221,19 @@ func (r *run) loop(model llm.Model, info llm.Info) (agent.Outcome, error) {
 	if r.o.Desktop && o.Job.Step == 0 {
 		r.rec.stepDone(0) // what it begins with
 	}
+	if o.Job.Step == 0 {
+		r.pub.poke()
+	}
 	search, closed := r.openRecall()
 	defer closed()
 	o.Recall, o.Digests = search, r.o.Digests
 	return agent.Run(r.ctx, o)
+}
+
+// stepDone is told after each step. It does not block.
+func (r *run) stepDone(step int64) {
+	r.rec.stepDone(step)
+	r.pub.poke()
 }
 
 // prepare gives the job its sandbox. A non-nil outcome ends the job.

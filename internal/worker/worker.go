@@ -43,6 +43,7 @@ import (
 	"github.com/glovebox-dev/glovebox/internal/live"
 	"github.com/glovebox-dev/glovebox/internal/llm"
 	"github.com/glovebox-dev/glovebox/internal/memory/recall"
+	"github.com/glovebox-dev/glovebox/internal/project"
 	"github.com/glovebox-dev/glovebox/internal/sandbox"
 	"github.com/glovebox-dev/glovebox/internal/store"
 	"github.com/glovebox-dev/glovebox/internal/tool"
@@ -82,6 +83,10 @@ type Options struct {
 	Image      string    // of every sandbox; empty is the driver's default
 	Live       *live.Hub // nil: nobody watches
 
+	// Projects keeps what jobs of a project learned. Whoever else changes it in
+	// this process has to have the same one. nil: one in Blobs.
+	Projects *project.Store
+
 	// Models returns the model of a job, by its name ("provider:model"). Its
 	// error ends the job and is shown to the user.
 	Models func(ctx context.Context, name string) (llm.Model, llm.Info, error)
@@ -107,7 +112,8 @@ type Options struct {
 	// answer while nobody watches. 0 means 1 minute; negative is never.
 	IdlePause time.Duration
 
-	screen func(*guest.Client) screen // for tests; nil: the guest's own
+	screen    func(*guest.Client) screen // for tests; nil: the guest's own
+	published func(error)                // for tests: told each time that the files below guest.StateDir were brought up to date, or why not
 
 	Metrics prometheus.Registerer // nil: none are kept
 	Log     *slog.Logger          // nil: none
@@ -165,6 +171,9 @@ func New(o Options) *Worker {
 	}
 	if o.Now == nil {
 		o.Now = time.Now
+	}
+	if o.Projects == nil {
+		o.Projects = project.NewStore(o.Blobs, o.Now)
 	}
 	orDefault(&o.Lease, 15*time.Second)
 	orDefault(&o.Renew, o.Lease/5)

@@ -53,18 +53,31 @@ type Options struct {
 // Append appends an event as text, with a newline at its end. An event whose
 // data can't be decoded is written as it is.
 func Append(dst []byte, e glovebox.Event, step int64, o Options) []byte {
-	w := &writer{dst: dst, prefix: strconv.FormatInt(e.Seq, 10), left: o.MaxText, bounded: o.MaxText > 0}
-	name := toolOf(e)
-	w.dst = fmt.Appendf(w.dst, "%s%d · step %d · %s · %s", HeaderMark, e.Seq, step, e.Time.UTC().Format(timeFormat), oneWord(string(e.Type)))
-	if name != "" {
-		w.dst = append(append(w.dst, " · "...), oneWord(name)...)
-	}
-	w.dst = append(w.dst, '\n')
+	w := newWriter(dst, e, step)
+	w.left, w.bounded = o.MaxText, o.MaxText > 0
 	body := bodies[e.Type]
 	if body == nil || body(w, e) != nil {
 		w.data(string(e.Data))
 	}
 	return w.dst
+}
+
+// AppendHeader appends the header of an event alone, and a remark of one line
+// about it.
+func AppendHeader(dst []byte, e glovebox.Event, step int64, remark string) []byte {
+	w := newWriter(dst, e, step)
+	w.say("%s", remark)
+	return w.dst
+}
+
+func newWriter(dst []byte, e glovebox.Event, step int64) *writer {
+	w := &writer{prefix: strconv.FormatInt(e.Seq, 10)}
+	w.dst = fmt.Appendf(dst, "%s%d · step %d · %s · %s", HeaderMark, e.Seq, step, e.Time.UTC().Format(timeFormat), oneWord(string(e.Type)))
+	if name := toolOf(e); name != "" {
+		w.dst = append(append(w.dst, " · "...), oneWord(name)...)
+	}
+	w.dst = append(w.dst, '\n')
+	return w
 }
 
 // Text returns an event as text, whole.
