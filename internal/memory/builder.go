@@ -1,8 +1,12 @@
 package memory
 
 import (
+	"time"
+
 	"github.com/glovebox-dev/glovebox"
 	"github.com/glovebox-dev/glovebox/internal/llm"
+	"github.com/glovebox-dev/glovebox/internal/memory/instruction"
+	"github.com/glovebox-dev/glovebox/internal/memory/ledger"
 )
 
 // Builder is a log read up to some event, from which the request follows.
@@ -10,59 +14,54 @@ import (
 type Builder struct {
 	o      Options
 	system string
-	job    string // its id; the cache key
+	rules  int64 // estimated tokens of rules and tools
+	head   sum   // of system, tools and cache key; zero until it is needed
 
-	turns []turn // messages that have been answered, or are answers
-	open  pending
+	// What is kept of the whole log.
+	created      glovebox.Created
+	plan         []glovebox.PlanStep
+	ledger       *ledger.Ledger
+	instructions *instruction.Set
+	tree         tree
+	model        string    // that was asked last, or goes on
+	maxOutput    int64     // of the newest request
+	asked        int64     // tokens of the newest request, as it was reckoned with
+	answered     time.Time // when the newest answer came
+	calls        int64     // answers so far
+	grown        int64     // tokens that the answers of earlier epochs added
+	ruled        int64     // estimated tokens of instructions that were read, at most
 
-	maxOutput int64 // of the newest request
-	head      sum   // of system, tools and cache key; zero until it is needed
-	fixed     int64 // estimated tokens of rules and tools
-	frozen    int64 // estimated tokens of turns
+	// What asks for a fold.
+	changed bool  // another model goes on, since the newest fold
+	refused int64 // times that the length was refused since the newest answer
+	pressed bool  // it was refused since the newest fold
+	rested  bool  // there was a fold since the newest answer
+	ceiling int64 // the shortest request that the model refused for its length; 0 if none
 
-	// What the provider counted for the newest answered request, if it did,
-	// and what was estimated for the same.
-	counted, countedAs int64
-	requestedAs        int64 // what the newest request was estimated at
+	// The epoch: its beginning, and the events of its conversation.
+	fold    fold
+	opening opening
+	entries []entry
+	talk    *conversation // what was read of entries; nil for nothing
 }
 
-// turn is a message of the conversation that will not grow any more.
-type turn struct {
-	msg    glovebox.Message
-	tokens int64
-	sum    sum
-	from   []origin // for each block
+// entry is an event of the conversation, decoded.
+type entry struct {
+	seq  int64
+	data any
 }
 
-// origin says where a result came from; it is zero for other blocks.
-type origin struct {
-	event int64
-	blob  string // handle of the whole, if the result was cut
-}
-
-// pending is the user's message that the next request ends with.
-type pending struct {
-	calls []call           // of the newest answer, in order
-	notes []glovebox.Block // what the user and Glovebox said since
-	seen  int              // how many notes the newest request holds
-	asked bool             // there is a request without an answer
-}
-
-// call is a call of a tool and, once it is there, its result.
-type call struct {
-	id     string
-	result *glovebox.Block
-	origin origin
-
-	asked  bool // it is a question to the user
-	answer bool // which the user has answered; the answer is note number
-	note   int
+// fold is the newest fold; zero in the first epoch.
+type fold struct {
+	glovebox.Folded
+	seq    int64
+	orders string // restated at the end of the epoch's beginning
 }
 
 // New returns a builder that has read nothing yet.
 func New(o Options) *Builder {
-	b := &Builder{o: o, system: o.system()}
-	b.fixed = llm.EstimateTokens(&llm.Request{System: b.system, Tools: o.Tools})
+	b := &Builder{o: o, system: o.system(), ledger: ledger.New(), instructions: instruction.New()}
+	b.rules = llm.EstimateTokens(&llm.Request{System: b.system, Tools: o.Tools})
 	return b
 }
 
@@ -78,8 +77,11 @@ func Build(events []glovebox.Event, o Options) (*llm.Request, error) {
 	return b.Request(b.maxOutput), nil
 }
 
-// Apply reads the next event. Types that have no part in the conversation are
+// Apply reads the next event. Types that have no part in the request are
 // passed over. An error means that the event can't be decoded; it changes nothing.
+//
+// What is folded later is decoded and no more: a long log is read in little
+// more than the time of that.
 func (b *Builder) Apply(e glovebox.Event) error {
 	if apply, ok := appliers[e.Type]; ok {
 		return apply(b, e)
@@ -88,182 +90,189 @@ func (b *Builder) Apply(e glovebox.Event) error {
 }
 
 var appliers = map[glovebox.EventType]func(*Builder, glovebox.Event) error{
-	glovebox.EventCreated: on(func(b *Builder, c glovebox.Created, _ int64) {
-		b.job, b.head = c.ID, sum{}
-		b.open.notes = append(b.open.notes, head(c)...)
+	glovebox.EventCreated: on(func(b *Builder, c glovebox.Created, _ glovebox.Event) {
+		b.created, b.model, b.head, b.talk = c, c.Model, sum{}, nil
+		b.opening = b.firstOpening()
 	}),
-	glovebox.EventModelRequested: on(func(b *Builder, r glovebox.ModelRequested, _ int64) {
-		b.requestedAs = b.estimate()
-		b.open.seen, b.open.asked, b.maxOutput = len(b.open.notes), true, r.MaxOutput
+	glovebox.EventModelRequested: on((*Builder).onRequested),
+	glovebox.EventModelAnswered:  on((*Builder).onAnswered),
+	glovebox.EventModelFailed:    on((*Builder).onFailed),
+	glovebox.EventModelChanged: on(func(b *Builder, c glovebox.ModelChanged, e glovebox.Event) {
+		b.modelIs(c.Model)
+		b.add(e.Seq, c)
 	}),
-	glovebox.EventModelAnswered: on((*Builder).answered),
-	glovebox.EventModelFailed: on(func(b *Builder, f glovebox.ModelFailed, _ int64) {
-		b.open.asked = false
-		if f.Kind == string(llm.KindContextTooLong) {
-			b.counted, b.countedAs = 0, 0 // what the provider counted misled
-		}
+	glovebox.EventToolStarted: on(func(b *Builder, s glovebox.ToolStarted, e glovebox.Event) {
+		b.ledger.Started(e.Seq, s)
 	}),
-	glovebox.EventToolFinished: on((*Builder).finished),
-	glovebox.EventQuestion: on(func(b *Builder, q glovebox.QuestionAsked, _ int64) {
-		if c := b.call(q.CallID); c != nil {
-			c.asked = true
-		}
+	glovebox.EventToolFinished: on(func(b *Builder, f glovebox.ToolFinished, e glovebox.Event) {
+		b.ledger.Finished(e.Seq, f)
+		b.instructions.Finished(e.Seq, f)
+		b.add(e.Seq, f)
 	}),
-	glovebox.EventUserMessage: on(func(b *Builder, m glovebox.UserMessage, _ int64) {
-		b.note(userText(m.Text))
-		if c := b.question(); c != nil {
-			c.answer, c.note = true, len(b.open.notes)-1
-		}
+	glovebox.EventQuestion: on(func(b *Builder, q glovebox.QuestionAsked, e glovebox.Event) {
+		b.instructions.Asked(e.Seq, q)
+		b.add(e.Seq, q)
 	}),
-	glovebox.EventNotice: on(func(b *Builder, n glovebox.Notice, _ int64) {
-		b.note(noticeText(n.Text))
+	glovebox.EventUserMessage: on(func(b *Builder, m glovebox.UserMessage, e glovebox.Event) {
+		b.instructions.User(e.Seq, m)
+		b.add(e.Seq, m)
 	}),
-	glovebox.EventControl: on(func(b *Builder, c glovebox.ControlChanged, _ int64) {
-		b.note(controlText(c))
+	glovebox.EventInstructions: on(func(b *Builder, r glovebox.InstructionsRead, e glovebox.Event) {
+		b.instructions.File(e.Seq, r)
+		b.ruled = min(b.ruled+llm.Bound(r.Text), roomFor(b.fold.Use, b.rules).instructions)
+		b.add(e.Seq, r)
 	}),
-	glovebox.EventSandboxReady: on(func(b *Builder, r glovebox.SandboxReady, _ int64) {
+	glovebox.EventProject: on(func(b *Builder, p glovebox.ProjectRecalled, e glovebox.Event) {
+		b.instructions.Project(e.Seq, p)
+		b.add(e.Seq, p)
+	}),
+	glovebox.EventNotice: on(func(b *Builder, n glovebox.Notice, e glovebox.Event) { b.add(e.Seq, n) }),
+	glovebox.EventControl: on(func(b *Builder, c glovebox.ControlChanged, e glovebox.Event) {
+		b.ledger.Control(e.Seq, c)
+		b.add(e.Seq, c)
+	}),
+	glovebox.EventSandboxReady: on(func(b *Builder, r glovebox.SandboxReady, e glovebox.Event) {
+		b.ledger.Sandbox(e.Seq, r)
 		if r.How == "rebuilt" {
-			b.note(rebuiltText(r))
+			b.add(e.Seq, r)
 		}
 	}),
-	glovebox.EventTrimmed: on((*Builder).trimmed),
+	glovebox.EventPlan: on(func(b *Builder, p glovebox.PlanUpdated, e glovebox.Event) {
+		b.plan = p.Steps
+		b.add(e.Seq, p)
+	}),
+	glovebox.EventCheckpoint: on(func(b *Builder, c glovebox.CheckpointSaved, e glovebox.Event) { b.ledger.Checkpoint(e.Seq, c) }),
+	glovebox.EventEgress:     on(func(b *Builder, a glovebox.EgressAttempted, e glovebox.Event) { b.ledger.Egress(e.Seq, a) }),
+	glovebox.EventVerified:   on(func(b *Builder, v glovebox.Verified, e glovebox.Event) { b.ledger.Verified(e.Seq, v) }),
+	glovebox.EventSummarized: on(func(b *Builder, s glovebox.Summarized, _ glovebox.Event) {
+		for _, x := range s.Summaries {
+			b.tree.add(x)
+		}
+	}),
+	glovebox.EventFolded: on(func(b *Builder, f glovebox.Folded, e glovebox.Event) { b.onFolded(f, e.Seq) }),
 }
 
-func on[T any](apply func(*Builder, T, int64)) func(*Builder, glovebox.Event) error {
+func on[T any](apply func(*Builder, T, glovebox.Event)) func(*Builder, glovebox.Event) error {
 	return func(b *Builder, e glovebox.Event) error {
 		v, err := glovebox.Decode[T](e)
 		if err == nil {
-			apply(b, v, e.Seq)
+			apply(b, v, e)
 		}
 		return err
 	}
 }
 
-func (b *Builder) note(n glovebox.Block) { b.open.notes = append(b.open.notes, n) }
+// add keeps an event for the conversation.
+func (b *Builder) add(seq int64, data any) { b.entries = append(b.entries, entry{seq, data}) }
 
-// call returns the newest answer's call of that id that has no result yet.
-func (b *Builder) call(id string) *call {
-	for i := range b.open.calls {
-		if c := &b.open.calls[i]; c.id == id && c.result == nil {
-			return c
+func (b *Builder) onRequested(r glovebox.ModelRequested, e glovebox.Event) {
+	if r.Model != "" {
+		b.modelIs(r.Model)
+	}
+	b.maxOutput, b.asked = r.MaxOutput, r.MaxTokens-r.MaxOutput
+	b.add(e.Seq, r)
+}
+
+func (b *Builder) onAnswered(a glovebox.ModelAnswered, e glovebox.Event) {
+	b.answered, b.refused, b.pressed, b.rested = e.Time, 0, false, false
+	b.calls++
+	a.Message.Role = glovebox.RoleAssistant
+	a.Message.Blocks = said(a.Message.Blocks)
+	b.add(e.Seq, a)
+}
+
+func (b *Builder) onFailed(f glovebox.ModelFailed, e glovebox.Event) {
+	if f.Kind == string(llm.KindContextTooLong) {
+		b.refused++
+		b.pressed = true
+		if b.asked > 0 && (b.ceiling == 0 || b.asked < b.ceiling) {
+			b.ceiling = b.asked
 		}
 	}
-	return nil
+	b.add(e.Seq, f)
 }
 
-// question returns the call that waits for the user's answer, if one does.
-func (b *Builder) question() *call {
-	for i := range b.open.calls {
-		if c := &b.open.calls[i]; c.asked && !c.answer && c.result == nil {
-			return c
+// modelIs records which model the job goes on with.
+func (b *Builder) modelIs(name string) {
+	if b.model != "" && b.model != name {
+		b.changed, b.ceiling = true, 0
+	}
+	b.model = name
+}
+
+// onFolded opens the next epoch: what the tree stands for leaves, and the
+// rest is read anew.
+func (b *Builder) onFolded(f glovebox.Folded, seq int64) {
+	if f.Before > 0 {
+		b.grown += max(0, f.Before-b.begun())
+	}
+	if through := b.tree.cut(f.Through); through > b.tree.shown {
+		if i := b.cutAt(through); i >= 0 {
+			b.tree.shown = through
+			b.entries = b.entries[i:]
 		}
 	}
-	return nil
+	b.entries = append([]entry(nil), b.entries...)
+	f.Through = b.tree.shown
+	b.fold = fold{Folded: f, seq: seq}
+	b.changed, b.pressed, b.rested = false, false, true
+	b.opening = b.nextOpening()
+	b.fold.orders = b.orders()
+	b.add(seq, f)
+	b.talk = nil
 }
 
-// answered ends the user's message at what the model has seen of it, and adds
-// the answer. An answer of nothing is left out: providers refuse it.
-func (b *Builder) answered(a glovebox.ModelAnswered, _ int64) {
-	if !b.open.asked {
-		b.open.seen = len(b.open.notes)
+// begun returns how many tokens the request had when the epoch began, about.
+func (b *Builder) begun() int64 {
+	if n := b.fold.Use.Tokens(); n > 0 {
+		return n
 	}
-	b.open.asked = false
-	msg := a.Message
-	msg.Role = glovebox.RoleAssistant
-	msg.Blocks = said(msg.Blocks)
-	if u := a.Usage; u.Input+u.CacheRead+u.CacheWrite > 0 {
-		b.counted, b.countedAs = u.Input+u.CacheRead+u.CacheWrite, b.requestedAs
-	}
-	if len(msg.Blocks) == 0 {
-		return
-	}
-	late := b.open.notes[b.open.seen:]
-	b.open.notes = b.open.notes[:b.open.seen:b.open.seen]
-	b.freeze(b.open.turn())
-	b.freeze(turn{msg: msg, tokens: messageTokens(msg)})
-	b.open = pending{notes: append([]glovebox.Block(nil), late...)}
-	for _, use := range msg.ToolUses() {
-		b.open.calls = append(b.open.calls, call{id: use.CallID})
-	}
+	return b.rules + b.opening.head + b.opening.folded
 }
 
-// said returns blocks without empty text, which providers refuse.
-func said(blocks []glovebox.Block) []glovebox.Block {
-	var out []glovebox.Block
-	for _, x := range blocks {
-		if x.Type == glovebox.BlockText && x.Text == "" && len(x.Opaque) == 0 {
-			continue
-		}
-		out = append(out, x)
-	}
-	return out
-}
-
-// finished records the result of a call. The user's answer to a question is
-// in the result and no longer beside it.
-func (b *Builder) finished(f glovebox.ToolFinished, seq int64) {
-	c := b.call(f.CallID)
-	if c == nil {
-		return
-	}
-	content := said(f.Content)
-	if len(content) == 0 {
-		content = []glovebox.Block{glovebox.Text("(no output)")}
-	}
-	c.result = &glovebox.Block{Type: glovebox.BlockToolResult, CallID: f.CallID, Content: content, IsError: f.IsError || f.Unknown}
-	c.origin = origin{event: seq, blob: f.Blob}
-	if c.answer && !f.Unknown {
-		b.dropNote(c.note)
-	}
-	c.answer = false
-}
-
-// dropNote removes a note. Notes of the newest request are never dropped: a
-// question is answered before the next request.
-func (b *Builder) dropNote(i int) {
-	b.open.notes = append(b.open.notes[:i:i], b.open.notes[i+1:]...)
-	if b.open.seen > i {
-		b.open.seen--
-	}
-	for j := range b.open.calls {
-		if c := &b.open.calls[j]; c.answer && c.note > i {
-			c.note--
+// cutAt returns the first entry that remains if all up to the event through
+// is folded; -1 if no answer would remain. With an answer remains the request
+// that it answers: what came between the two follows the answer.
+func (b *Builder) cutAt(through int64) int {
+	asked := -1
+	for i, e := range b.entries {
+		switch d := e.data.(type) {
+		case glovebox.ModelRequested:
+			asked = i
+		case glovebox.ModelFailed:
+			asked = -1
+		case glovebox.ModelAnswered:
+			switch {
+			case e.seq <= through || len(d.Message.Blocks) == 0:
+				asked = -1
+			case asked >= 0:
+				return asked
+			default:
+				return i
+			}
 		}
 	}
+	return -1
 }
 
-func (b *Builder) freeze(t turn) {
-	t.sum = messageSum(t.msg)
-	b.turns = append(b.turns, t)
-	b.frozen += t.tokens
-}
-
-// turn returns the user's message as it is now: a result for each call, then
-// the notes. A call without a result has, for now, an unknown outcome.
-func (p *pending) turn() turn {
-	var t turn
-	add := func(x glovebox.Block, from origin) {
-		t.msg.Blocks = append(t.msg.Blocks, x)
-		t.from = append(t.from, from)
+// settle reads what is new of the entries.
+func (b *Builder) settle() *conversation {
+	if b.talk == nil {
+		b.talk = newConversation(b)
 	}
-	t.msg.Role = glovebox.RoleUser
-	for _, c := range p.calls {
-		if c.result != nil {
-			add(*c.result, c.origin)
-			continue
+	for _, e := range b.entries[b.talk.read:] {
+		b.talk.apply(e)
+	}
+	b.talk.read = len(b.entries)
+	return b.talk
+}
+
+// PlanStep returns the text of the plan's active step, empty if there is none.
+func (b *Builder) PlanStep() string {
+	for _, s := range b.plan {
+		if s.Status == glovebox.PlanActive {
+			return s.Text
 		}
-		add(glovebox.Block{Type: glovebox.BlockToolResult, CallID: c.id, IsError: true, Content: []glovebox.Block{glovebox.Text(UnknownOutcome)}}, origin{})
 	}
-	for _, n := range p.notes {
-		add(n, origin{})
-	}
-	if len(t.msg.Blocks) == 0 {
-		add(noticeText("Go on."), origin{})
-	}
-	t.tokens = messageTokens(t.msg)
-	return t
+	return ""
 }
-
-// UnknownOutcome is what the model is told about a call whose result nobody
-// recorded.
-const UnknownOutcome = glovebox.UnknownOutcome + ": this call was interrupted before its result was recorded. It may have happened wholly, partly or not at all. Check before you repeat it."

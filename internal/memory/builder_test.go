@@ -8,8 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"pgregory.net/rapid"
-
 	"github.com/glovebox-dev/glovebox"
 	"github.com/glovebox-dev/glovebox/internal/llm"
 )
@@ -233,57 +231,6 @@ func TestOldTextIsNotReplacedByNewOnes(t *testing.T) {
 	}
 }
 
-// drawLog draws a log that a loop could have written, crashes included.
-func drawLog(t *rapid.T) []glovebox.Event {
-	l := newLog()
-	text := rapid.StringN(0, 30, 200)
-	long := rapid.Custom(func(t *rapid.T) string {
-		return strings.Repeat(rapid.StringN(1, 20, 60).Draw(t, "line")+"\n", rapid.IntRange(0, 300).Draw(t, "lines"))
-	})
-	ids := 0
-	var open []string
-	asked := false
-	for range rapid.IntRange(0, 40).Draw(t, "events") {
-		switch rapid.IntRange(0, 9).Draw(t, "kind") {
-		case 0:
-			l.say(text.Draw(t, "said"))
-		case 1:
-			l.add(glovebox.EventNotice, glovebox.Notice{Text: text.Draw(t, "notice")})
-		case 2:
-			l.add(glovebox.EventSandboxReady, glovebox.SandboxReady{How: rapid.SampledFrom([]string{"created", "found", "rebuilt"}).Draw(t, "how")})
-		case 3:
-			l.add(glovebox.EventTrimmed, glovebox.Trimmed{Through: rapid.Int64Range(0, int64(len(l.events))).Draw(t, "through"), Over: 1024})
-		case 4, 5, 6:
-			if len(open) > 0 {
-				i := rapid.IntRange(0, len(open)-1).Draw(t, "which")
-				l.add(glovebox.EventToolFinished, glovebox.ToolFinished{CallID: open[i], Unknown: rapid.Bool().Draw(t, "unknown"),
-					Content: []glovebox.Block{glovebox.Text(long.Draw(t, "output")), {Type: glovebox.BlockImage, Blob: "b"}}})
-				open = slices.Delete(open, i, i+1)
-			}
-		default:
-			switch {
-			case !asked && len(open) == 0:
-				l.ask()
-				asked = true
-			case asked && rapid.Bool().Draw(t, "fails"):
-				l.add(glovebox.EventModelFailed, glovebox.ModelFailed{Kind: "network", Retry: true})
-				asked = false
-			case asked:
-				blocks := []glovebox.Block{{Type: glovebox.BlockReasoning, Opaque: json.RawMessage(`{"sig":"x"}`), Provider: "p"}, glovebox.Text(text.Draw(t, "prose"))}
-				for range rapid.IntRange(0, 4).Draw(t, "calls") {
-					ids++
-					open = append(open, fmt.Sprint("c", ids))
-					blocks = append(blocks, use(open[len(open)-1]))
-				}
-				l.add(glovebox.EventModelAnswered, glovebox.ModelAnswered{Message: glovebox.Message{Role: glovebox.RoleAssistant, Blocks: blocks},
-					Usage: glovebox.Usage{Input: rapid.Int64Range(0, 5000).Draw(t, "input")}})
-				asked = false
-			}
-		}
-	}
-	return l.events
-}
-
 // checkLegal reports what providers would refuse in a request.
 func checkLegal(r *llm.Request) error {
 	for i, m := range r.Messages {
@@ -328,108 +275,6 @@ func checkLegal(r *llm.Request) error {
 		return fmt.Errorf("cache marks %v of %d messages", marks, len(r.Messages))
 	}
 	return nil
-}
-
-func TestProperties(t *testing.T) {
-	t.Parallel()
-	rapid.Check(t, func(t *rapid.T) {
-		events := drawLog(t)
-		b := New(options)
-		type sent struct {
-			r      *llm.Request
-			digest string
-		}
-		var all []sent
-		var answered []glovebox.Message // of the newest answered request, and its answer
-		for i, e := range events {
-			if err := b.Apply(e); err != nil {
-				t.Fatal(err)
-			}
-			r := b.Request(b.maxOutput)
-			all = append(all, sent{r, Digest(r)})
-			if b.Digest(r) != Digest(r) {
-				t.Fatalf("event %d: the digest from kept sums differs", e.Seq)
-			}
-			if i%5 == 0 || i == len(events)-1 {
-				if scratch := build(t, events[:i+1]); Digest(scratch) != Digest(r) {
-					t.Fatalf("event %d: built at once and event by event, the request differs", e.Seq)
-				}
-			}
-			if err := checkLegal(r); err != nil {
-				t.Fatalf("event %d: %v", e.Seq, err)
-			}
-			if !strings.HasPrefix(r.System, Rules()) || r.Messages[0].Blocks[1].Text != task {
-				t.Fatalf("event %d: rules or task are not in the request word for word", e.Seq)
-			}
-			if got, want := b.estimate(), llm.EstimateTokens(r); got != want {
-				t.Fatalf("event %d: the estimate is %d, counted anew %d", e.Seq, got, want)
-			}
-			// Within an epoch an answered request is a prefix of the next.
-			switch e.Type {
-			case glovebox.EventTrimmed:
-				answered = nil
-			case glovebox.EventModelAnswered:
-				if n := len(answered); n > 0 && len(r.Messages) >= n && !samePrefix(answered, r.Messages) {
-					t.Fatalf("event %d: the request changed in its middle", e.Seq)
-				}
-				answered = r.Messages[:len(r.Messages)-1]
-			}
-		}
-		for i, s := range all {
-			if Digest(s.r) != s.digest {
-				t.Fatalf("the request of event %d was changed afterwards", i+1)
-			}
-		}
-	})
-}
-
-func samePrefix(old, now []glovebox.Message) bool {
-	a, _ := json.Marshal(old)
-	b, _ := json.Marshal(now[:len(old)])
-	return string(a) == string(b)
-}
-
-func TestTrim(t *testing.T) {
-	t.Parallel()
-	l := newLog()
-	var newest int64
-	for i := range 20 {
-		id := fmt.Sprint("c", i)
-		l.ask()
-		l.answer(use(id))
-		newest = l.result(id, strings.Repeat(fmt.Sprintf("line of output %d\n", i), 600))
-	}
-	l.ask()
-	l.answer(glovebox.Text("end"))
-	b := New(options)
-	for _, e := range l.events {
-		b.Apply(e)
-	}
-	before := b.Tokens()
-	tr, freed := b.Trim(before/2, 1024, 8)
-	if before-freed > before/2 || tr.Through == 0 || tr.Through >= newest {
-		t.Fatalf("trim through %d frees %d of %d", tr.Through, freed, before)
-	}
-	if b.Tokens() != before {
-		t.Fatal("Trim changed the builder")
-	}
-	l.add(glovebox.EventTrimmed, tr)
-	b.Apply(l.events[len(l.events)-1])
-	if got := b.Tokens(); got != before-freed {
-		t.Errorf("after the trim %d tokens, expected %d", got, before-freed)
-	}
-	r := b.Request(1)
-	text := r.Messages[2].Blocks[0].Content[0].Text
-	if !strings.HasPrefix(text, "line of output 0\n") || !strings.HasSuffix(text, "line of output 0\n") || !strings.Contains(text, "is event 4 of the job") {
-		t.Errorf("a trimmed result reads %q", text)
-	}
-	if last := r.Messages[len(r.Messages)-3].Blocks[0].Content[0].Text; strings.Contains(last, "left out") {
-		t.Error("the newest result was trimmed")
-	}
-	// What was trimmed is not trimmed again.
-	if again, freed := b.Trim(b.Tokens()/2, 1024, 8); freed > 0 && again.Through <= tr.Through {
-		t.Errorf("trimmed again through %d", again.Through)
-	}
 }
 
 func TestTokensFollowTheProvider(t *testing.T) {

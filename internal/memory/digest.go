@@ -30,13 +30,17 @@ func (b *Builder) Digest(r *llm.Request) string {
 	if b.head == (sum{}) {
 		b.head = headSum(r)
 	}
+	c := b.settle()
 	sums := make([]sum, len(r.Messages))
 	for i, m := range r.Messages {
-		if i < len(b.turns) {
-			sums[i] = b.turns[i].sum
-		} else {
+		if i >= len(c.turns) {
 			sums[i] = messageSum(m)
+			continue
 		}
+		if c.turns[i].sum == (sum{}) {
+			c.turns[i].sum = messageSum(c.turns[i].msg)
+		}
+		sums[i] = c.turns[i].sum
 	}
 	return digest(r, b.head, sums)
 }

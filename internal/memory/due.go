@@ -22,7 +22,34 @@ type Due struct {
 	Reason glovebox.FoldReason // of a DueFold
 }
 
-// Due returns what is to be done before the next request is made at now.
+// Due returns what is to be done before the next request is made at now. It
+// is asked between calls: when all calls of the newest answer have a result.
+//
+// A cold cache is a reason where summaries are there already, or cost
+// nothing: everything is written anew anyway, so it may as well be less. To
+// have summaries made then would cost what the fold saves.
 func (b *Builder) Due(m Marks, now time.Time) Due {
+	m = b.marks(m, "")
+	c := b.settle()
+	tokens, size := c.tokens(), c.size()
+	switch {
+	case b.changed:
+		return Due{DueFold, glovebox.FoldModel}
+	case b.pressed:
+		return Due{DueFold, glovebox.FoldRefused}
+	case tokens >= m.High:
+		return Due{DueFold, glovebox.FoldFull}
+	case m.MaxBytes > 0 && size.bytes > m.MaxBytes, m.MaxImages > 0 && size.images > m.MaxImages:
+		return Due{DueFold, glovebox.FoldBytes}
+	case b.cold(m, now) && tokens >= m.Low+(m.High-m.Low)/3 && (m.Free || c.scale(b.after(m, b.tree.end())) <= tokens-(tokens-m.Low)/2):
+		return Due{DueFold, glovebox.FoldCold}
+	case tokens >= m.Prepare && !m.Free && c.scale(b.after(m, b.tree.end())) > m.Low+(tokens-m.Prepare)+c.scale(leafTokens(m)):
+		return Due{Action: DuePrepare}
+	}
 	return Due{}
+}
+
+// cold reports whether the provider's cache has expired.
+func (b *Builder) cold(m Marks, now time.Time) bool {
+	return m.TTL > 0 && !b.answered.IsZero() && !b.rested && now.Sub(b.answered) > m.TTL
 }

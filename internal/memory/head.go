@@ -33,23 +33,3 @@ func head(c glovebox.Created) []glovebox.Block {
 	b.WriteString(" The task, in the user's own words, follows.")
 	return []glovebox.Block{glovebox.Text(b.String()), glovebox.Text(c.Task)}
 }
-
-// userText is how the model sees what the user said while it worked.
-func userText(text string) glovebox.Block {
-	return glovebox.Text("The user says:\n\n" + text)
-}
-
-// noticeText is how the model sees what Glovebox itself tells it.
-func noticeText(text string) glovebox.Block {
-	return glovebox.Text("Notice from Glovebox: " + text)
-}
-
-// rebuiltText tells the model that its machine is another one now.
-func rebuiltText(r glovebox.SandboxReady) glovebox.Block {
-	from := "from the last copy of the workspace"
-	if r.Commit == "" {
-		from = "without a copy of the workspace, since none had been made yet"
-	}
-	return noticeText("The machine was lost and has been rebuilt " + from + ". Running processes, background commands and everything outside /workspace are gone, " +
-		"also what was installed there; the newest changes to files may be gone too. Check what is there before you go on.")
-}

@@ -15,26 +15,43 @@ func messageTokens(m glovebox.Message) int64 {
 
 // estimate returns what llm.EstimateTokens does for the whole request,
 // without regard to what the provider counted.
-func (b *Builder) estimate() int64 { return b.fixed + b.frozen + b.open.turn().tokens }
+func (c *conversation) estimate() int64 {
+	return c.b.rules + c.frozen.tokens + c.open.turn().size.tokens
+}
 
-// Tokens returns how many tokens the model will read with the next request,
-// rather too many than too few: what the provider counted for the newest
-// answered request, where it did, and an upper estimate of what came since.
-func (b *Builder) Tokens() int64 {
-	now := b.estimate()
+// size returns what the messages weigh.
+func (c *conversation) size() turnSize { return c.frozen.plus(c.open.turn().size) }
+
+// tokens returns how many tokens the model will read with the next request.
+func (c *conversation) tokens() int64 {
+	now := c.estimate()
 	switch {
-	case b.counted == 0:
+	case c.counted == 0:
 		return now
-	case now >= b.countedAs:
-		return b.counted + (now - b.countedAs)
+	case now >= c.countedAs:
+		return c.counted + (now - c.countedAs)
 	}
-	return min(now, b.scale(now)*11/10) // trimmed since: what remains may be denser
+	return c.scale(now)
 }
 
 // scale converts estimated tokens to the provider's, by the newest answered request.
-func (b *Builder) scale(n int64) int64 {
-	if b.counted == 0 || b.counted >= b.countedAs {
+func (c *conversation) scale(n int64) int64 {
+	if c.counted == 0 || c.countedAs == 0 {
 		return n
 	}
-	return n * b.counted / b.countedAs
+	return int64(float64(n) * float64(c.counted) / float64(c.countedAs))
 }
+
+// unscale is the opposite of scale.
+func (c *conversation) unscale(n int64) int64 {
+	if c.counted == 0 || c.countedAs == 0 {
+		return n
+	}
+	return int64(float64(n) * float64(c.countedAs) / float64(c.counted))
+}
+
+// Tokens returns how many tokens the model will read with the next request,
+// rather too many than too few: what the provider counted for the newest
+// answered request of the epoch, where it did, and an upper estimate of what
+// came since.
+func (b *Builder) Tokens() int64 { return b.settle().tokens() }
