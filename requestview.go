@@ -18,10 +18,8 @@ type RequestView struct {
 	Epoch    int64     `json:"epoch" doc:"1 for the first; each fold of history begins another."`
 	Use      WindowUse `json:"use" doc:"What fills the window, in tokens, about."`
 
-	// Where the parts of the request are. The head is the rules, the tools and
-	// the first blocks of the first message.
-	HeadBlocks   int `json:"head_blocks" doc:"Blocks of the first message that are never folded: the task and what is particular to the job."`
-	FoldedBlocks int `json:"folded_blocks" doc:"Blocks of the first message that come after those and stand for what was folded. What follows is there word for word."`
+	// Rules and tools are the head, too.
+	Opening []string `json:"opening" enum:"head,folded" doc:"Which part each of the first blocks of the first message belongs to: head is never folded, folded stands for what happened before. What follows is the tail, there word for word."`
 
 	SHA256   string `json:"sha256" doc:"Of the request as it is built now, in hex."`
 	Recorded string `json:"recorded_sha256" doc:"Of the request as it was made, from the event."`

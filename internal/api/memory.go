@@ -8,7 +8,6 @@ import (
 	"strconv"
 
 	"github.com/glovebox-dev/glovebox"
-	"github.com/glovebox-dev/glovebox/internal/llm"
 	"github.com/glovebox-dev/glovebox/internal/memory"
 )
 
@@ -144,7 +143,7 @@ func (a *API) buildRequest(ctx context.Context, j *glovebox.Job, q asked) (*glov
 	req := b.Request(q.MaxOutput)
 	v.SHA256 = b.Digest(req)
 	v.Same = v.SHA256 == v.Recorded
-	v.HeadBlocks, v.FoldedBlocks = parts(b, req, v.Epoch)
+	v.Opening = b.Parts()
 	if v.Request, err = json.Marshal(req); err != nil {
 		return nil, glovebox.Errorf(glovebox.CodeInternal, "encode a request: %w", err)
 	}
@@ -174,14 +173,4 @@ func (a *API) eachEvent(ctx context.Context, job string, after, through int64, f
 		after = page[len(page)-1].Seq
 	}
 	return nil
-}
-
-// parts returns how many blocks of the first message are the head, and how
-// many after them stand for what was folded.
-func parts(b *memory.Builder, r *llm.Request, epoch int64) (head, folded int) {
-	if len(r.Messages) == 0 {
-		return 0, 0
-	}
-	n := len(r.Messages[0].Blocks)
-	return min(2, n), 0
 }

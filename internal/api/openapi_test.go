@@ -39,11 +39,11 @@ func TestSpecIsCurrent(t *testing.T) {
 // TestAnswersMatchSpec: what the server answers is what the document says.
 func TestAnswersMatchSpec(t *testing.T) {
 	t.Parallel()
-	e := newEnv(t)
+	e := newEnv(t, withMemory)
 	doc := describeAPI(e.api.routes())
 	id := e.submit("t")
 	l := e.claim()
-	e.append(l, ev(glovebox.EventPlan, glovebox.PlanUpdated{Steps: []glovebox.PlanStep{{Text: "a", Status: glovebox.PlanDone}}}),
+	e.append(l, ev(glovebox.EventModelRequested, glovebox.ModelRequested{Step: 1, Attempt: 1, Use: glovebox.WindowUse{Window: 9, Head: 5}}), ev(glovebox.EventPlan, glovebox.PlanUpdated{Steps: []glovebox.PlanStep{{Text: "a", Status: glovebox.PlanDone}}}),
 		ev(glovebox.EventSandboxReady, glovebox.SandboxReady{ID: "s", Driver: "fake", Enforced: map[string]string{"memory_bytes": "cgroup v2"}}),
 		ev(glovebox.EventVerified, glovebox.Verified{Passed: true, Proofs: []glovebox.Proof{{Command: "true"}}}))
 	e.complete(l, map[string]string{"a": "x"})
@@ -62,6 +62,10 @@ func TestAnswersMatchSpec(t *testing.T) {
 		{"get", "/jobs/{id}/steps", "/jobs/" + id + "/steps", ""},
 		{"get", "/jobs/{id}/diff", "/jobs/" + id + "/diff", ""},
 		{"get", "/jobs/{id}/diff", "/jobs/" + id + "/diff?from=9", ""},
+		{"get", "/jobs/{id}/requests/{step}", "/jobs/" + id + "/requests/newest", ""},
+		{"get", "/jobs/{id}/requests/{step}", "/jobs/" + id + "/requests/2", ""},
+		{"get", "/jobs/{id}/requests/{step}", "/jobs/" + id + "/requests/x", ""},
+		{"post", "/jobs/{id}/model", "/jobs/" + id + "/model", "x"},
 		{"post", "/jobs/{id}/control", "/jobs/" + id + "/control", ""},
 		{"get", "/healthz", "/healthz", ""},
 	} {

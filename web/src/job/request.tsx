@@ -31,9 +31,10 @@ export function RequestDialog({ step, onClose }: { step: number; onClose: () => 
 function Request({ view }: { view: RequestView }) {
   const r = view.request as WireRequest;
   const first = r.messages[0]?.blocks ?? [];
-  const head = first.slice(0, view.head_blocks);
-  const folded = first.slice(view.head_blocks, view.head_blocks + view.folded_blocks);
-  const rest = first.slice(view.head_blocks + view.folded_blocks);
+  const opening = view.opening ?? [];
+  const head = first.filter((_, i) => opening[i] === "head");
+  const folded = first.filter((_, i) => opening[i] === "folded");
+  const rest = first.slice(opening.length);
   return (
     <div className="request" tabIndex={0} role="group" aria-label="The request">
       {view.same ? (

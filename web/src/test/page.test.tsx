@@ -169,7 +169,7 @@ describe("a job", () => {
       event(1, "job.created", { id: "j1", task: "t", model: "m", limits: {} }) + event(2, "instructions.read", { path: xss, text: xss }) + event(3, "model.requested", { step: 1, attempt: 1, model: "m", use }) +
       event(4, "memory.summarized", { summaries: [{ level: 0, from: 1, through: 3, by: "model", text: xss }], usage: { input: 1, cache_read: 0, cache_write: 0, output: 1, reasoning: 0, cost_micros: 90_000, calls: 1 } }) +
       event(5, "memory.folded", { epoch: 2, through: 3, reason: "full", before: 61_000, use, recalled: [{ event: 2, text: xss }] }) + event(6, "model.requested", { step: 2, attempt: 1, model: "m", use }) + "event: end\ndata: {}\n\n";
-    const request = { job_id: "j1", step: 2, attempt: 1, attempts: 1, event: 6, time: "", model: "m", epoch: 2, use, head_blocks: 1, folded_blocks: 1, sha256: "ab", recorded_sha256: "cd", same: false, bytes: 9,
+    const request = { job_id: "j1", step: 2, attempt: 1, attempts: 1, event: 6, time: "", model: "m", epoch: 2, use, opening: ["head", "folded"], sha256: "ab", recorded_sha256: "cd", same: false, bytes: 9,
       request: { system: xss, tools: [{ name: xss, description: xss, schema: {} }], messages: [{ role: "user", blocks: [{ type: "text", text: "task" }, { type: "text", text: xss }, { type: "text", text: "orders" }] }, { role: "assistant", blocks: null }] } };
     answers = (_, path) => (path.endsWith("/events") ? { text: log, headers: { "Content-Type": "text/event-stream" } } : path.includes("/requests/") ? { json: request } : { json: view({ memory: { cache_share: 0.987, epoch_cache_share: 0.5, usage: {}, use } }) });
     const page = await open("#/jobs/j1?tab=memory");
