@@ -160,11 +160,8 @@ var foldReasons = map[glovebox.FoldReason]string{
 
 // partOf returns the part of the request that a block of a message is in.
 func partOf(v *glovebox.RequestView, message, block int) string {
-	switch {
-	case message == 0 && block < v.HeadBlocks:
-		return "head"
-	case message == 0 && block < v.HeadBlocks+v.FoldedBlocks:
-		return "folded"
+	if message == 0 && block < len(v.Opening) {
+		return v.Opening[block]
 	}
 	return "tail"
 }
