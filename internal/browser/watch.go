@@ -100,7 +100,9 @@ func (w *watch) hangs() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.hung = true
-	w.r.Failure = "the page hangs: a script in it runs without end"
+	if w.dialogs < maxDialogs { // else it is known why
+		w.r.Failure = "the page hangs: a script in it runs without end"
+	}
 }
 
 // broken reports whether the tab is of no use any more.
@@ -181,7 +183,9 @@ func (w *watch) dialog(params json.RawMessage) {
 	}
 	w.post("Page.handleJavaScriptDialog", object{"accept": d.Type == "beforeunload"})
 	if w.dialogs++; w.dialogs == maxDialogs {
+		// Whether the script that asks ends by that, or goes on, differs.
 		w.post("Runtime.terminateExecution", nil)
+		w.r.Failure = "it opens dialogs without end"
 	}
 	if d.Type != "beforeunload" {
 		w.problem("%s dialog, dismissed: %s", clean(d.Type, 20), clean(d.Message, 300))
