@@ -259,7 +259,10 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Say something to a job: steer it, or answer its question */
+        /**
+         * Say something to a job: steer it, or answer its question
+         * @description At most 8 MiB. Of a text of more than 64 KiB the event user.message has the beginning, and its field blob names the output of the job that holds the whole.
+         */
         post: operations["say"];
         delete?: never;
         options?: never;
@@ -1120,19 +1123,11 @@ export interface components {
              * @description Number of the model.requested event; the events before it are what the request is built from.
              */
             event: number;
-            /**
-             * Format: int64
-             * @description Blocks of the first message that come after those and stand for what was folded. What follows is there word for word.
-             */
-            folded_blocks: number;
-            /**
-             * Format: int64
-             * @description Blocks of the first message that are never folded: the task and what is particular to the job.
-             */
-            head_blocks: number;
             job_id: string;
             /** @description provider:model */
             model: string;
+            /** @description Which part each of the first blocks of the first message belongs to: head is never folded, folded stands for what happened before. What follows is the tail, there word for word. */
+            opening: ("head" | "folded")[] | null;
             /** @description Of the request as it was made, from the event. */
             recorded_sha256: string;
             /** @description System, tools and messages, max_output and cache_marks, in Glovebox's own encoding, from which each provider's is made. Images are handles for GET /jobs/{id}/outputs/{handle}. */
@@ -1295,6 +1290,8 @@ export interface components {
             };
             /** @description "provider:model". Left out: the server's default. */
             model?: string;
+            /** @description A name of your own, of 1 to 64 characters [A-Za-z0-9._-], the first a letter or digit: the job begins with what earlier jobs of this project noted, and adds to it when it is complete. Left out: it does neither. */
+            project?: string;
             /** @description Another name for task. Give one of them. */
             prompt?: string;
             /** @description What to build, in plain words. 1 byte to 1 MiB of UTF-8, not blank, without NUL. */
@@ -4294,7 +4291,10 @@ export interface operations {
     };
     schedule: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description The same as project in a submission, for tasks that are sent as text. */
+                project?: string;
+            };
             header?: {
                 /** @description 1 to 255 visible ASCII characters of your own, unique for each submission. */
                 "Idempotency-Key"?: string;
@@ -4316,6 +4316,8 @@ export interface operations {
                     model?: string;
                     /** @description A submission in JSON, for everything else. */
                     options?: string;
+                    /** @description The project. */
+                    project?: string;
                     /** @description Another name for task. */
                     prompt?: string;
                     /** @description The task as text. */
@@ -4583,7 +4585,10 @@ export interface operations {
     };
     submit: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description The same as project in a submission, for tasks that are sent as text. */
+                project?: string;
+            };
             header?: {
                 /** @description 1 to 255 visible ASCII characters of your own, unique for each submission. */
                 "Idempotency-Key"?: string;
@@ -4605,6 +4610,8 @@ export interface operations {
                     model?: string;
                     /** @description A submission in JSON, for everything else. */
                     options?: string;
+                    /** @description The project. */
+                    project?: string;
                     /** @description Another name for task. */
                     prompt?: string;
                     /** @description The task as text. */
