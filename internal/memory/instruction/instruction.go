@@ -4,14 +4,81 @@
 // force, and none of it lost: what does not fit where it is shown is listed
 // by the number of its event.
 //
+// What the user wants done (always, never, use this instead of that) has more
+// force than what they remark, words of the user more than files, and what
+// was said later more than what was said before about the same. How that is
+// told from the words (in English, German, French and Spanish) is a reading
+// that may err, so it only orders and marks; it drops nothing.
+//
 // It is derived from events alone: the same events give the same set, and the
-// same set the same text. A Set may be used by one goroutine at a time.
+// same set the same text. It takes at most about 5 MiB, whatever is said. A
+// Set may be used by one goroutine at a time.
 package instruction
 
-import "github.com/glovebox-dev/glovebox"
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/glovebox-dev/glovebox"
+)
+
+// Bounds of what is kept.
+const (
+	maxText  = 32 << 10 // bytes of one text; longer ones are kept as their ends
+	maxAll   = 2 << 20  // bytes of all texts; beyond it those of least force are kept as their first words
+	maxItems = 2000     // beyond it those of least force are only counted
+	maxFirst = 160      // bytes of first words
+)
+
+// kind says where an instruction comes from, in order of force.
+type kind int
+
+const (
+	wish    kind = iota // of the user
+	file                // of the workspace
+	remark              // of the user
+	project             // of its memory
+)
+
+// item is one instruction: a message of the user, or a reading of a file.
+type item struct {
+	event  int64
+	kind   kind
+	source string     // path of a file; name of a file of the project's memory
+	text   string     // word for word; if cut, the beginning and the end
+	tail   int        // if cut: how many bytes of text are the end
+	cut    bool       // the middle is left out of text
+	blob   string     // handle of the whole, if that is not in the event
+	size   int64      // of the whole, in bytes
+	wants  []sentence // of the user
+	asked  int64      // it answers the question of this event; 0 if it answers none
+
+	by   int64 // the event of what took its place; 0 if nothing did
+	gone bool  // the file is there no more
+}
+
+// rank is the order of force: the lower, the more.
+func (i *item) rank() int {
+	if i.by != 0 {
+		return 10 + int(i.kind)
+	}
+	return int(i.kind)
+}
 
 // Set is the instructions of a job up to some event. Make it with [New].
 type Set struct {
+	items []*item // in order of events
+	bytes int     // of their texts
+
+	dropped struct { // those that are only counted
+		n           int64
+		first, last int64
+	}
+	question struct { // that waits for the user
+		event  int64
+		callID string
+	}
 }
 
 // New returns a set that has read nothing yet.
@@ -45,30 +112,168 @@ func on[T any](apply func(*Set, int64, T)) func(*Set, glovebox.Event) error {
 	}
 }
 
-// User reads what the user said.
-func (s *Set) User(seq int64, m glovebox.UserMessage) {}
+// User reads what the user said. The answer to a question is a remark, unless
+// it says that it is to hold for good.
+func (s *Set) User(seq int64, m glovebox.UserMessage) {
+	x := &item{event: seq, kind: remark, blob: m.Blob, size: max(m.Size, int64(len(m.Text)))}
+	wants, forGood := wanted(m.Text)
+	x.asked, s.question.event, s.question.callID = s.question.event, 0, ""
+	if len(wants) > 0 && (x.asked == 0 || forGood) {
+		x.kind, x.wants = wish, wants
+		s.compare(x)
+	}
+	s.add(x, m.Text)
+}
 
 // Asked reads a question to the user: what they say next answers it.
-func (s *Set) Asked(seq int64, q glovebox.QuestionAsked) {}
+func (s *Set) Asked(seq int64, q glovebox.QuestionAsked) {
+	s.question.event, s.question.callID = seq, q.CallID
+}
 
 // Finished reads the result of a tool. With the result of the question that
 // waits, it waits no longer; other results are passed over.
-func (s *Set) Finished(seq int64, f glovebox.ToolFinished) {}
+func (s *Set) Finished(_ int64, f glovebox.ToolFinished) {
+	if s.question.event != 0 && f.CallID == s.question.callID {
+		s.question.event, s.question.callID = 0, ""
+	}
+}
 
 // File reads a file of instructions. It replaces what was read at its path before.
-func (s *Set) File(seq int64, r glovebox.InstructionsRead) {}
+func (s *Set) File(seq int64, r glovebox.InstructionsRead) {
+	s.replace(seq, file, r.Path, r.Text == "")
+	if r.Text != "" {
+		s.add(&item{event: seq, kind: file, source: clip(r.Path, maxSource), blob: r.Blob, size: int64(len(r.Text))}, r.Text)
+	}
+}
 
 // Project reads what the project's memory brought in.
-func (s *Set) Project(seq int64, p glovebox.ProjectRecalled) {}
+func (s *Set) Project(seq int64, p glovebox.ProjectRecalled) {
+	for _, f := range p.Files {
+		s.replace(seq, project, f.Name, f.Text == "")
+		if f.Text != "" {
+			s.add(&item{event: seq, kind: project, source: clip(f.Name, maxSource), size: int64(len(f.Text))}, f.Text)
+		}
+	}
+}
 
-// Head returns the instructions word for word, in order of force, each with
-// its source, in at most so many tokens as [llm.TokensOf] counts them. What
-// does not fit is listed by handle. It is empty where there is nothing.
-func (s *Set) Head(tokens int64) string { return "" }
+// maxSource is how many bytes of a path are kept.
+const maxSource = 300
 
-// Orders restates briefly what the user wants heeded, a line each, in at most
-// so many tokens. It is empty where there is nothing.
-func (s *Set) Orders(tokens int64) string { return "" }
+// replace marks what was read at a path before, of which the first words
+// remain here.
+func (s *Set) replace(seq int64, k kind, source string, gone bool) {
+	source = clip(source, maxSource)
+	for _, x := range s.items {
+		if x.kind == k && x.source == source && x.by == 0 {
+			x.by, x.gone = seq, gone
+			s.cut(x)
+		}
+	}
+}
 
-// Whole returns all instructions as Markdown, for people and for grep.
-func (s *Set) Whole() string { return "" }
+// compare finds the wishes that a new one takes the place of. A message is
+// superseded when all that it asks for is.
+func (s *Set) compare(later *item) {
+	takesBack := true
+	for i := len(s.items) - 1; i >= 0; i-- {
+		x := s.items[i]
+		if x.kind != wish || x.by != 0 {
+			continue
+		}
+		for a := range x.wants {
+			old := &x.wants[a]
+			for b := range later.wants {
+				l := &later.wants[b]
+				how := relate(old, l)
+				if takesBack && l.takesBack() {
+					how = replaces
+				}
+				switch {
+				case how == replaces && old.replacedBy == 0:
+					old.replacedBy = later.event
+				case how == related:
+					old.seeAlso = later.event
+				}
+			}
+		}
+		takesBack = false // only what was said last
+		if !slices.ContainsFunc(x.wants, func(w sentence) bool { return w.replacedBy == 0 }) {
+			x.by = later.event
+		}
+	}
+}
+
+// add keeps an instruction within the bounds.
+func (s *Set) add(x *item, text string) {
+	const end = maxText / 8
+	x.text = text
+	if len(text) > maxText {
+		first, last := cutAt(text, maxText-end), tailOf(text, end)
+		x.text, x.tail, x.cut = first+last, len(last), true
+	}
+	x.cut = x.cut || x.blob != ""
+	x.text = strings.Clone(x.text)
+	s.items = append(s.items, x)
+	s.bytes += len(x.text)
+	if s.bytes > maxAll {
+		s.shorten()
+	}
+	if len(s.items) > maxItems {
+		s.drop()
+	}
+}
+
+// shorten keeps the first words of texts of least force, down to three
+// quarters of the bound.
+func (s *Set) shorten() {
+	order := s.inForce()
+	for i := len(order) - 1; i >= 0 && s.bytes > maxAll*3/4; i-- {
+		x := order[i]
+		if len(x.text) <= 2*maxFirst {
+			continue
+		}
+		s.cut(x)
+	}
+}
+
+// cut keeps only the first words of an instruction.
+func (s *Set) cut(x *item) {
+	s.bytes -= len(x.text)
+	if len(x.text) > 2*maxFirst {
+		x.text, x.tail, x.cut = strings.Clone(cutAt(x.text, 2*maxFirst)), 0, true
+	}
+	s.bytes += len(x.text)
+}
+
+// drop keeps only a count of those of least force, an eighth of all.
+func (s *Set) drop() {
+	order := s.inForce()
+	weak := map[*item]bool{}
+	for _, x := range order[len(order)-maxItems/8:] {
+		weak[x] = true
+		s.bytes -= len(x.text)
+		d := &s.dropped
+		if d.n == 0 {
+			d.first, d.last = x.event, x.event
+		}
+		d.n++
+		d.first, d.last = min(d.first, x.event), max(d.last, x.event)
+	}
+	s.items = slices.DeleteFunc(s.items, func(x *item) bool { return weak[x] })
+}
+
+// inForce returns all instructions, those of most force first: of the user
+// the newest first, of files those nearest to the root.
+func (s *Set) inForce() []*item {
+	out := slices.Clone(s.items)
+	slices.SortStableFunc(out, func(a, b *item) int {
+		if c := cmp.Compare(a.rank(), b.rank()); c != 0 {
+			return c
+		}
+		if a.by == 0 && (a.kind == file || a.kind == project) {
+			return cmp.Or(cmp.Compare(strings.Count(a.source, "/"), strings.Count(b.source, "/")), cmp.Compare(a.source, b.source))
+		}
+		return cmp.Compare(b.event, a.event)
+	})
+	return out
+}

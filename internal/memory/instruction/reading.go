@@ -1,0 +1,105 @@
+package instruction
+
+import (
+	"slices"
+	"strings"
+)
+
+// requests are questions that ask for something to be done.
+var requests = phrases(`can you, could you, would you, will you, please, kannst du, könntest du, bitte, peux-tu, pouvez-vous, s'il te plaît, s'il vous plaît, puedes, podrías, por favor`)
+
+// valued are phrases within a sentence that choose a value.
+var valued = phrases(`should be, must be, has to be, needs to be, soll, doit être, debe ser`)
+
+// wanted returns the sentences of a message that ask for something, and
+// whether any of them is to hold for good.
+func wanted(text string) (out []sentence, forGood bool) {
+	sentences(text, func(s string) bool {
+		words := tokens(s)
+		for n := prefix(words, polite); n > 0; n = prefix(words, polite) {
+			words = words[n:]
+		}
+		stays := in(words, standing) >= 0
+		at := words // where what is asked for begins: after "from now on"
+		for n := prefix(at, standing); n > 0; n = prefix(at, standing) {
+			at = at[n:]
+		}
+		switch {
+		case len(words) == 0, begins(words, talk):
+			return true
+		case strings.HasSuffix(s, "?") && in(words, requests) < 0:
+			return true
+		case !stays && in(words, wishes) < 0 && !begins(at, verbs):
+			return true
+		}
+		forGood = forGood || stays
+		out = append(out, sentence{
+			text: clip(s, maxSentence), words: about(words), negative: in(words, negations) >= 0, cue: in(words, cues) >= 0,
+			value: begins(at, choices) || in(words, valued) >= 0,
+		})
+		return len(out) < maxSentences
+	})
+	return out, forGood
+}
+
+// prefix returns how many words at the beginning are one of the phrases,
+// where more follow.
+func prefix(words []string, list []phrase) int {
+	for _, p := range list {
+		if len(words) > len(p) && slices.Equal(p, words[:len(p)]) {
+			return len(p)
+		}
+	}
+	return 0
+}
+
+// relation says what a later sentence means for an earlier one.
+type relation int
+
+const (
+	unrelated relation = iota
+	related            // both speak of the same; both may hold
+	replaces           // the later one takes the place of the earlier
+)
+
+// relate compares two wishes.
+func relate(old, later *sentence) relation {
+	common := shared(old.words, later.words)
+	if common == 0 {
+		return unrelated
+	}
+	small := min(len(old.words), len(later.words))
+	switch {
+	case later.cue && common*3 >= small:
+		return replaces
+	case old.negative != later.negative && common*4 >= small*3:
+		return replaces
+	case old.value && later.value && old.negative == later.negative && len(old.words)-common == 1 && len(later.words)-common == 1:
+		return replaces
+	case common >= 2 && common*2 >= small:
+		return related
+	}
+	return unrelated
+}
+
+// takesBack reports whether a sentence takes back what was said last, without
+// naming it: "scrap that".
+func (s *sentence) takesBack() bool {
+	return s.cue && len(s.words) <= 1 && in(tokens(s.text), backward) >= 0
+}
+
+// shared returns how many words two sorted lists have in common.
+func shared(a, b []string) int {
+	n := 0
+	for i, j := 0, 0; i < len(a) && j < len(b); {
+		switch strings.Compare(a[i], b[j]) {
+		case 0:
+			n, i, j = n+1, i+1, j+1
+		case -1:
+			i++
+		default:
+			j++
+		}
+	}
+	return n
+}
