@@ -28,7 +28,7 @@ type Query struct {
 // Bounds of a [Query].
 const (
 	DefaultLimit  = 10
-	MaxLimit      = 200
+	MaxLimit      = 500
 	MaxWords      = 4 << 10
 	MaxExact      = 8
 	MaxExactBytes = 1 << 10
@@ -60,7 +60,7 @@ type Hit struct {
 }
 
 // MaxQuote is the most bytes of a hit's own text.
-const MaxQuote = 800
+const MaxQuote = 600
 
 // Embedder turns texts into vectors of one length, in order. Similar meaning
 // has to lie close by cosine.
