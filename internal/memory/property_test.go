@@ -1,0 +1,189 @@
+package memory
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/glovebox-dev/glovebox"
+	"github.com/glovebox-dev/glovebox/internal/llm"
+)
+
+// smallMarks draws marks under which short histories fold often.
+func smallMarks(t *rapid.T) Marks {
+	fixed := New(options).Fixed()
+	low := fixed + int64(rapid.IntRange(6_000, 14_000).Draw(t, "low"))
+	high := low + int64(rapid.IntRange(2_000, 16_000).Draw(t, "between"))
+	return Marks{Window: high * 5 / 4, Low: low, High: high, Prepare: high - (high-low)/5, MaxBytes: 10 << 20, MaxImages: 32, TTL: cacheTTL, Free: rapid.Bool().Draw(t, "free")}
+}
+
+// checkTree returns an error if the summaries of b are not a cover of what is
+// folded, each merge of its eight nodes.
+func checkTree(b *Builder) error {
+	next := int64(1)
+	for _, s := range b.Frontier() {
+		if s.From != next || s.Through < s.From || s.Text == "" {
+			return fmt.Errorf("summary of %d to %d after event %d", s.From, s.Through, next-1)
+		}
+		next = s.Through + 1
+	}
+	if next-1 != b.tree.shown {
+		return fmt.Errorf("summaries up to event %d, folded up to %d", next-1, b.tree.shown)
+	}
+	for level, nodes := range b.tree.levels {
+		next := int64(1)
+		for i, s := range nodes {
+			if s.From != next || s.Level != level {
+				return fmt.Errorf("level %d, node %d: %v, expected to begin with %d", level, i, s.Span, next)
+			}
+			if level > 0 {
+				below := b.tree.levels[level-1][fanout*i : fanout*i+fanout]
+				if below[0].From != s.From || below[fanout-1].Through != s.Through {
+					return fmt.Errorf("level %d, node %d: %v is not what its nodes are", level, i, s.Span)
+				}
+			}
+			next = s.Through + 1
+		}
+	}
+	return nil
+}
+
+// checkHead returns an error if rules, task or standing instructions are not
+// in the request word for word.
+func checkHead(r *llm.Request, instructions string) error {
+	if !strings.HasPrefix(r.System, Rules()) || r.Messages[0].Blocks[1].Text != task {
+		return fmt.Errorf("rules or task are not there word for word")
+	}
+	for _, s := range options.Standing {
+		if !strings.Contains(r.System, s) {
+			return fmt.Errorf("the standing instruction %q is missing", s)
+		}
+	}
+	if instructions == "" {
+		return nil
+	}
+	for _, m := range r.Messages {
+		for _, x := range m.Blocks {
+			if strings.Contains(strings.ReplaceAll(x.Text, "\n| ", "\n"), instructions) {
+				return nil
+			}
+		}
+	}
+	return fmt.Errorf("the instructions %q are not there word for word", instructions)
+}
+
+// checkEpoch returns an error about reasoning or signatures of another model or epoch.
+func checkEpoch(b *Builder, r *llm.Request) error {
+	for i, t := range b.settle().turns {
+		for _, x := range t.msg.Blocks {
+			if x.Type == glovebox.BlockReasoning && t.seq < b.fold.seq {
+				return fmt.Errorf("message %d: reasoning of an earlier epoch", i)
+			}
+		}
+	}
+	if n := b.settle().size().images; n > hardImages {
+		return fmt.Errorf("%d images", n)
+	}
+	return nil
+}
+
+func TestHistories(t *testing.T) {
+	t.Parallel()
+	folds, failed, runs := 0, 0, 0
+	rapid.Check(t, func(t *rapid.T) {
+		w := newWorld(smallMarks(t))
+		instructions := ""
+		var answered []glovebox.Message // of the newest answered request, and its answer
+		deep := rapid.IntRange(0, 9).Draw(t, "deep") == 0
+		prefix := rapid.IntRange(1, 400).Draw(t, "prefix")
+		w.check = func(e glovebox.Event) {
+			switch e.Type {
+			case glovebox.EventInstructions:
+				var r glovebox.InstructionsRead
+				json.Unmarshal(e.Data, &r)
+				instructions = strings.TrimSpace(r.Text)
+			case glovebox.EventFolded, glovebox.EventModelChanged:
+				answered = nil
+			case glovebox.EventModelRequested, glovebox.EventModelAnswered:
+			default:
+				if !deep {
+					return
+				}
+			}
+			r := w.b.Request(w.b.maxOutput)
+			if err := checkLegal(r); err != nil {
+				t.Fatalf("event %d (%s): %v", e.Seq, e.Type, err)
+			}
+			if err := checkHead(r, instructions); err != nil {
+				t.Fatalf("event %d (%s): %v", e.Seq, e.Type, err)
+			}
+			if err := checkEpoch(w.b, r); err != nil {
+				t.Fatalf("event %d (%s): %v", e.Seq, e.Type, err)
+			}
+			if e.Type == glovebox.EventFolded {
+				var f glovebox.Folded
+				json.Unmarshal(e.Data, &f)
+				if err := checkTree(w.b); err != nil {
+					t.Fatalf("event %d: %v", e.Seq, err)
+				}
+				if got := w.b.Use(w.marks); w.b.ceiling == 0 && f.Reason != glovebox.FoldRefused && (apart(got.Tokens(), f.Use.Tokens()) > 2 || apart(got.Head, f.Use.Head) > 2) {
+					t.Fatalf("event %d: the request has %+v, the fold said %+v", e.Seq, got, f.Use)
+				}
+			}
+			if deep {
+				if got, want := w.b.settle().estimate(), llm.EstimateTokens(r); got != want {
+					t.Fatalf("event %d: the estimate is %d, counted anew %d", e.Seq, got, want)
+				}
+				if w.b.Digest(r) != Digest(r) {
+					t.Fatalf("event %d: the digest from kept sums differs", e.Seq)
+				}
+			}
+			// Within an epoch an answered request is a prefix of the next.
+			if e.Type == glovebox.EventModelAnswered {
+				if n := len(answered); n > 0 && (len(r.Messages) < n || !samePrefix(answered, r.Messages)) {
+					t.Fatalf("event %d: the request changed in its middle", e.Seq)
+				}
+				answered = r.Messages[:len(r.Messages)-1]
+			}
+			if e.Type == glovebox.EventModelRequested {
+				if n := w.b.Tokens(); n > w.marks.High+12_000 {
+					t.Fatalf("event %d: %d tokens of %+v", e.Seq, n, w.marks)
+				}
+			}
+			if deep && e.Seq%7 == 0 || e.Seq == int64(prefix) {
+				scratch := New(options)
+				for _, e := range w.events {
+					if err := scratch.Apply(e); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if a, b := scratch.Request(scratch.maxOutput), r; Digest(a) != Digest(b) || scratch.Tokens() != w.b.Tokens() {
+					t.Fatalf("event %d: rebuilt from the log the request differs: %d and %d tokens", e.Seq, scratch.Tokens(), w.b.Tokens())
+				}
+				if a, b := scratch.Due(w.marks, w.now), w.b.Due(w.marks, w.now); a != b {
+					t.Fatalf("event %d: rebuilt from the log %v is due, else %v", e.Seq, a, b)
+				}
+			}
+		}
+		runs++
+		if err := w.live(t, rapid.IntRange(1, 25).Draw(t, "steps")); err != nil {
+			if glovebox.CodeOf(err) != CodeContext {
+				t.Fatal(err)
+			}
+			failed++
+		}
+		folds += w.folds
+	})
+	t.Logf("%d histories, %d folds, %d could not be folded", runs, folds, failed)
+}
+
+func samePrefix(old, now []glovebox.Message) bool {
+	a, _ := json.Marshal(old)
+	b, _ := json.Marshal(now[:len(old)])
+	return string(a) == string(b)
+}
+
+func apart(a, b int64) int64 { return max(a-b, b-a) }
