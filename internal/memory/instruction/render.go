@@ -72,7 +72,7 @@ func (p *place) handle() int64 { return cost(p.number + ", ") }
 func (h *header) texts() {
 	stop := 1 << 30 // rank beyond which nothing is shown
 	for _, p := range h.all {
-		if p.rank() > stop {
+		if p.rank() > stop || stop < 1<<30 && p.by != 0 { // what was superseded last goes before what was before
 			return
 		}
 		left := h.left - min(h.room/4, h.handles-p.handle())
