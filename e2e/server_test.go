@@ -107,9 +107,16 @@ func serve(t *testing.T, data string, args ...string) *server {
 // serveAs is serve as another user; nil is the one who runs the tests.
 func serveAs(t *testing.T, user *syscall.Credential, data string, args ...string) *server {
 	t.Helper()
+	return serveWith(t, user, nil, data, args...)
+}
+
+// serveWith is serveAs with more in the environment.
+func serveWith(t *testing.T, user *syscall.Credential, env []string, data string, args ...string) *server {
+	t.Helper()
 	args = append([]string{"serve", "--data", data, "--listen", "127.0.0.1:0"}, args...)
 	s := &server{t: t, cmd: exec.Command(binary, args...), log: &syncBuffer{}, done: make(chan struct{})}
 	s.cmd.Env = append(os.Environ(), "GLOVEBOX_MODEL=", "ANTHROPIC_API_KEY=", "OPENAI_API_KEY=", "GEMINI_API_KEY=")
+	s.cmd.Env = append(s.cmd.Env, env...)
 	if user != nil {
 		s.cmd.SysProcAttr = &syscall.SysProcAttr{Credential: user}
 		s.cmd.Dir = data

@@ -196,10 +196,10 @@ func TestConversationRefuses(t *testing.T) {
 			for i := range 20 {
 				k.r.Messages[n].Blocks = append(k.r.Messages[n].Blocks, glovebox.Text(fmt.Sprint("note ", i)))
 			}
-			k.r.Messages = append(k.r.Messages, k.r.Messages[1], glovebox.Message{Role: glovebox.RoleUser, Blocks: []glovebox.Block{
-				{Type: glovebox.BlockToolResult, CallID: k.r.Messages[1].Blocks[1].CallID, Content: []glovebox.Block{glovebox.Text("x")}}}})
-			k.r.Messages[n+1].Blocks = []glovebox.Block{glovebox.Text("on")}
-			k.r.Messages[n+2].Blocks = []glovebox.Block{glovebox.Text("on")}
+			for range 2 {
+				k.r.Messages = append(k.r.Messages, glovebox.Message{Role: glovebox.RoleAssistant, Blocks: []glovebox.Block{glovebox.Text("on")}},
+					glovebox.Message{Role: glovebox.RoleUser, Blocks: []glovebox.Block{glovebox.Text("on")}})
+			}
 		}, []API{Anthropic}, "no cache breakpoint"},
 		{"another key of the cache", func(k *talk) { k.r.CacheKey = "job-2" }, []API{OpenAI}, "another prompt_cache_key"},
 		{"a request that is longer than the window", func(k *talk) {

@@ -59,8 +59,14 @@ func marked(api API, before, after []piece) error {
 	if !found {
 		return fmt.Errorf("no cache breakpoint within %d blocks behind block %d, where the cache ends", maxUnmarked, written)
 	}
-	last := max(written, len(before)-1)
-	for i, p := range after {
+	// What the last message adds may yet be marked: by the next request, of
+	// which its end is checked then, or never, if this one asks for something
+	// beside the conversation.
+	last, end := max(written, len(before)-1), len(after)
+	for end > 0 && after[end-1].place == "user" {
+		end--
+	}
+	for i, p := range after[:end] {
 		if i > last && p.mark {
 			last = i
 		}
