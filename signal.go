@@ -22,3 +22,11 @@ type Signal struct {
 
 // MaxSignalText is the most bytes of text in a [Signal].
 const MaxSignalText = 64 << 10
+
+// MaxUserText is the most bytes that a user may say to a job at once. Of what
+// is longer than [MaxSignalText] the whole is kept as an output of the job,
+// and the signal has the beginning.
+const MaxUserText = 8 << 20
+
+// UserTextHint is what to do about a text that is longer than [MaxUserText].
+const UserTextHint = "send the part that matters, or several messages; long material is better given to a job as files, when it is submitted"

@@ -29,6 +29,7 @@ type Submission struct {
 	Limits   Limits            `json:"limits,omitzero" doc:"Limits of the job. What is left out has the server's default. Plain whole numbers; the unit is in the name."`
 	Egress   Egress            `json:"egress,omitzero" doc:"What the sandbox may reach. Left out: the server's default, package registries."`
 	Metadata map[string]string `json:"metadata,omitempty" doc:"At most 64 entries of your own, kept and returned as they are: keys of 1 to 64 characters [A-Za-z0-9._-], values of at most 1 KiB."`
+	Project  string            `json:"project,omitempty" doc:"A name of your own, of 1 to 64 characters [A-Za-z0-9._-], the first a letter or digit: the job begins with what earlier jobs of this project noted, and adds to it when it is complete. Left out: it does neither."`
 	Files    *Source           `json:"files,omitempty" doc:"A git repository to start from. To start from an archive, send multipart/form-data with a part named archive."`
 }
 
@@ -69,6 +70,11 @@ func (s *Submission) Validate() error {
 	if err := validateMetadata(s.Metadata); err != nil {
 		return err
 	}
+	if s.Project != "" {
+		if err := ValidateProject(s.Project); err != nil {
+			return err
+		}
+	}
 	if s.Files != nil {
 		return s.Files.Validate()
 	}
@@ -96,12 +102,11 @@ func ValidateTask(task string) error {
 }
 
 // ValidateUserText returns an [Error] if text can't be said to a job: empty,
-// longer than [MaxSignalText], not UTF-8, or with a NUL in it.
+// longer than [MaxUserText], not UTF-8, or with a NUL in it.
 func ValidateUserText(text string) error {
 	switch {
-	case len(text) > MaxSignalText:
-		return &Error{Code: CodeTooLarge, Field: "text", Msg: fmt.Sprintf("the message has %d bytes; the bound is %d (64 KiB)", len(text), MaxSignalText),
-			Hint: "say it shorter, or in several messages"}
+	case len(text) > MaxUserText:
+		return &Error{Code: CodeTooLarge, Field: "text", Msg: fmt.Sprintf("the message has %d bytes; the bound is %d (8 MiB)", len(text), MaxUserText), Hint: UserTextHint}
 	case !utf8.ValidString(text):
 		i := invalidUTF8(text)
 		return Invalid("text", "send the text as UTF-8", "byte %d (0x%02x) is not valid UTF-8", i, text[i])

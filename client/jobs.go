@@ -131,8 +131,14 @@ func (c *Client) Say(ctx context.Context, id, text string) (*glovebox.JobView, e
 	if err := glovebox.ValidateUserText(text); err != nil {
 		return nil, err
 	}
-	return c.change(ctx, call{method: http.MethodPost, path: jobPath(id, "/messages"), contentType: "text/plain; charset=utf-8",
-		body: func() io.Reader { return strings.NewReader(text) }})
+	v := new(glovebox.JobView)
+	timeout := callTimeout + time.Duration(len(text)>>10)*time.Second/16 // a slow line takes 16 KiB a second
+	_, err := c.do(ctx, timeout, call{method: http.MethodPost, path: jobPath(id, "/messages"), contentType: "text/plain; charset=utf-8",
+		body: func() io.Reader { return strings.NewReader(text) }}, v)
+	if err != nil {
+		return nil, err
+	}
+	return v, nil
 }
 
 // RaiseLimits raises the limits of a job that are set in l: only Steps,

@@ -170,6 +170,9 @@ func describe(j *glovebox.JobView) string {
 		row("in the queue", "%d", j.QueuePosition)
 	}
 	row("model", "%s", j.Model)
+	if j.Project != "" {
+		row("project", "%s", j.Project)
+	}
 	row("steps", "%d of %d", j.Step, j.Limits.Steps)
 	row("tokens", "%s of %s", grouped(j.Usage.Tokens), grouped(j.Limits.Tokens))
 	row("cost", "%s", dollars(j.Usage.CostMicros))
@@ -276,13 +279,20 @@ func (c *cancelCmd) Run(a *app) error {
 
 type sayCmd struct {
 	one
-	Text []string `arg:"" help:"What to say; several words are joined."`
+	Text []string `arg:"" help:"What to say; several words are joined; - reads standard input, up to 8 MiB."`
 	JSON bool     `name:"json" help:"The job, as JSON."`
 }
 
 // Run says something to a job.
 func (c *sayCmd) Run(a *app) error {
 	text := strings.Join(c.Text, " ")
+	if text == "-" && a.stdin != nil {
+		b, err := io.ReadAll(io.LimitReader(a.stdin, glovebox.MaxUserText+1))
+		if err != nil {
+			return fmt.Errorf("read what to say: %w", err)
+		}
+		text = string(b)
+	}
 	if strings.TrimSpace(text) == "" {
 		return glovebox.Invalid("text", "say something", "the text is empty")
 	}

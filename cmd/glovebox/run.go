@@ -22,15 +22,16 @@ type runCmd struct {
 	settings
 	softLimits
 	machineLimits
-	Server string   `placeholder:"URL" help:"Run it on this server (default: $$GLOVEBOX_URL, else one inside this process). The access token is taken from $$GLOVEBOX_TOKEN."`
-	Task   string   `arg:"" help:"What to build, in plain words; - reads it from standard input."`
-	Out    string   `short:"o" default:"out" placeholder:"DIR" help:"Where to leave the project; the zip is put beside it. What is there is not touched: DIR-2, DIR-3 and so on is taken then."`
-	Git    string   `placeholder:"URL" help:"Git repository to start from; URL#REF for a branch, tag or commit."`
-	Files  string   `placeholder:"ARCHIVE" help:"zip or tar.gz to start from."`
-	Allow  []string `placeholder:"HOST" help:"More that the sandbox may reach: host, host:port or .suffix; may be repeated." sep:"none"`
-	Egress string   `enum:"default,none,only,extend" default:"default" help:"What the sandbox may reach: the server's default, none, only what --allow lists, or that and more."`
-	Record string   `placeholder:"FILE" help:"Write the conversation to a file that replay:FILE plays again."`
-	JSON   bool     `name:"json" help:"One event a line, as JSON."`
+	Server  string   `placeholder:"URL" help:"Run it on this server (default: $$GLOVEBOX_URL, else one inside this process). The access token is taken from $$GLOVEBOX_TOKEN."`
+	Task    string   `arg:"" help:"What to build, in plain words; - reads it from standard input."`
+	Out     string   `short:"o" default:"out" placeholder:"DIR" help:"Where to leave the project; the zip is put beside it. What is there is not touched: DIR-2, DIR-3 and so on is taken then."`
+	Git     string   `placeholder:"URL" help:"Git repository to start from; URL#REF for a branch, tag or commit."`
+	Files   string   `placeholder:"ARCHIVE" help:"zip or tar.gz to start from."`
+	Project string   `placeholder:"NAME" help:"Project whose memory the job begins with and adds to. See glovebox project --help."`
+	Allow   []string `placeholder:"HOST" help:"More that the sandbox may reach: host, host:port or .suffix; may be repeated." sep:"none"`
+	Egress  string   `enum:"default,none,only,extend" default:"default" help:"What the sandbox may reach: the server's default, none, only what --allow lists, or that and more."`
+	Record  string   `placeholder:"FILE" help:"Write the conversation to a file that replay:FILE plays again."`
+	JSON    bool     `name:"json" help:"One event a line, as JSON."`
 }
 
 // Run runs the task on a server, or on one inside this process, and leaves
@@ -71,7 +72,7 @@ func (c *runCmd) Run(a *app) error {
 
 // submission makes what is asked of the server.
 func (c *runCmd) submission(a *app) (glovebox.Submission, error) {
-	sub := glovebox.Submission{Task: c.Task, Model: c.Model}
+	sub := glovebox.Submission{Task: c.Task, Model: c.Model, Project: c.Project}
 	if c.Task == "-" {
 		b, err := io.ReadAll(io.LimitReader(a.stdin, glovebox.MaxTask+1))
 		if err != nil {

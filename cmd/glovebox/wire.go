@@ -30,6 +30,7 @@ import (
 	"github.com/glovebox-dev/glovebox/internal/llm/resolve"
 	"github.com/glovebox-dev/glovebox/internal/memory"
 	"github.com/glovebox-dev/glovebox/internal/memory/recall"
+	"github.com/glovebox-dev/glovebox/internal/project"
 	"github.com/glovebox-dev/glovebox/internal/sandbox"
 	"github.com/glovebox-dev/glovebox/internal/sandbox/docker"
 	"github.com/glovebox-dev/glovebox/internal/sandbox/gvisor"
@@ -85,6 +86,7 @@ type backend struct {
 	log      *slog.Logger
 	store    *sqlite.Store
 	blobs    *disk.Store
+	projects *project.Store
 	live     *live.Hub
 	registry *prometheus.Registry
 	driver   driver
@@ -136,6 +138,7 @@ func open(cfg config.Config, log *slog.Logger) (_ *backend, err error) {
 		return nil, err
 	}
 	b.undo = append(b.undo, b.blobs.Close)
+	b.projects = project.NewStore(b.blobs, nil)
 	stop, err := telemetry.StartTracing(context.Background(), "glovebox", version, log)
 	if err != nil {
 		return nil, err
@@ -200,7 +203,7 @@ func (b *backend) api(w *worker.Worker, tokens bool) (*api.API, error) {
 	}
 	o := api.Options{
 		Key: key, PublicURL: b.cfg.PublicURL, PreviewDomain: b.cfg.PreviewDomain,
-		Store: b.store, Blobs: b.blobs, Live: b.live, Log: b.log, Registry: b.registry, Version: version,
+		Store: b.store, Blobs: b.blobs, Projects: b.projects, Live: b.live, Log: b.log, Registry: b.registry, Version: version,
 		DefaultModel: b.defaultModel(), DefaultLimits: b.cfg.Limits, RequireTokens: tokens, AllowedHosts: b.cfg.AllowedHosts,
 		CheckModel: func(name string) error {
 			_, _, err := b.resolve(name, tokens)
@@ -232,7 +235,7 @@ func (b *backend) api(w *worker.Worker, tokens bool) (*api.API, error) {
 // worker returns a worker that is not started.
 func (b *backend) worker(tokens bool) *worker.Worker {
 	return worker.New(worker.Options{
-		Concurrency: b.cfg.Concurrency, Presence: b.cfg.Path("workers"), Store: b.store, Blobs: b.blobs, Live: b.live,
+		Concurrency: b.cfg.Concurrency, Presence: b.cfg.Path("workers"), Store: b.store, Blobs: b.blobs, Projects: b.projects, Live: b.live,
 		Driver: b.driver.Driver, DriverName: b.cfg.Driver,
 		Models: func(_ context.Context, name string) (llm.Model, llm.Info, error) {
 			if name == "" {

@@ -18,6 +18,7 @@ import (
 	"github.com/glovebox-dev/glovebox/internal/history"
 	"github.com/glovebox-dev/glovebox/internal/live"
 	"github.com/glovebox-dev/glovebox/internal/memory"
+	"github.com/glovebox-dev/glovebox/internal/project"
 	"github.com/glovebox-dev/glovebox/internal/store"
 )
 
@@ -42,6 +43,10 @@ type Options struct {
 	Store Store      // required
 	Blobs blob.Store // required
 	Live  *live.Hub  // what workers of this process publish; nil for none
+
+	// Projects keeps the memories of projects. Whoever else changes them in
+	// this process has to have the same one. nil: one in Blobs.
+	Projects *project.Store
 
 	// Guest returns the machine of a job that runs in this process. nil, or
 	// false: the files and the live view of running jobs are not available here.
@@ -167,6 +172,9 @@ func (o *Options) setDefaults() {
 	}
 	if o.Now == nil {
 		o.Now = time.Now
+	}
+	if o.Projects == nil {
+		o.Projects = project.NewStore(o.Blobs, o.Now)
 	}
 	if o.BodyTimeout == 0 {
 		o.BodyTimeout = 30 * time.Second

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"time"
 
 	"github.com/glovebox-dev/glovebox"
 )
@@ -31,11 +32,12 @@ func (a *API) message(w *response, r *http.Request, c caller) error {
 	if err != nil {
 		return err
 	}
-	bound := int64(glovebox.MaxSignalText)
+	bound := int64(glovebox.MaxUserText)
 	if kind == kindJSON {
 		bound = 4*bound + 1024 // escapes take up to six bytes for one, but hardly all of them
 	}
-	body, err := a.readBody(w, r, bound, "text", "say it shorter, or in several messages")
+	r.Body = &pacedBody{ReadCloser: r.Body, rc: w.rc, until: time.Now().Add(a.o.BodyTimeout)}
+	body, err := a.readBody(w, r, bound, "text", glovebox.UserTextHint)
 	if err != nil {
 		return err
 	}
@@ -52,7 +54,11 @@ func (a *API) message(w *response, r *http.Request, c caller) error {
 	if err := glovebox.ValidateUserText(text); err != nil {
 		return err
 	}
-	return a.signal(w, r, c, j, glovebox.Signal{Text: text})
+	s, err := a.said(r.Context(), j, text)
+	if err != nil {
+		return err
+	}
+	return a.signal(w, r, c, j, s)
 }
 
 // limits raises soft limits of a job. What is left out stays as it is.

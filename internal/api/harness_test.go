@@ -258,6 +258,24 @@ func (b *memBlobs) DeletePrefix(_ context.Context, prefix string) error {
 	return nil
 }
 
+func (b *memBlobs) List(_ context.Context, prefix string) ([]blob.Entry, error) {
+	seen := map[string]bool{}
+	var out []blob.Entry
+	for _, k := range b.keys() {
+		if rest, ok := strings.CutPrefix(k, prefix); ok {
+			name, _, deeper := strings.Cut(rest, "/")
+			if deeper {
+				name += "/"
+			}
+			if !seen[name] {
+				seen[name] = true
+				out = append(out, blob.Entry{Name: name})
+			}
+		}
+	}
+	return out, nil
+}
+
 func (b *memBlobs) keys() []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -17,6 +17,7 @@ import (
 //
 //	task or prompt   the text
 //	model            optional
+//	project          optional
 //	options          optional: a submission in JSON, for everything else
 //	archive          optional: a zip or tar.gz to start from
 //
@@ -63,15 +64,15 @@ func (a *API) readPart(r *http.Request, p *multipart.Part, name, id string, req 
 		if err := decodeStrict(b, &req.Submission); err != nil {
 			return err
 		}
-		if (before.Task != "" && req.Task != before.Task) || (before.Prompt != "" && req.Prompt != before.Prompt) || (before.Model != "" && req.Model != before.Model) {
-			return glovebox.Invalid("options", "give task and model once", "options give again what another part gave")
+		if (before.Task != "" && req.Task != before.Task) || (before.Prompt != "" && req.Prompt != before.Prompt) || (before.Model != "" && req.Model != before.Model) || (before.Project != "" && req.Project != before.Project) {
+			return glovebox.Invalid("options", "give task, model and project once", "options give again what another part gave")
 		}
 		return nil
 	}
-	fields := map[string]*string{"task": &req.Task, "prompt": &req.Prompt, "model": &req.Model}
+	fields := map[string]*string{"task": &req.Task, "prompt": &req.Prompt, "model": &req.Model, "project": &req.Project}
 	field := fields[name]
 	if field == nil {
-		return glovebox.Invalid("parts."+clip(name, 60), "the parts are: archive, model, options, prompt, task", "unknown part %q", clip(name, 60)).WithValue(name)
+		return glovebox.Invalid("parts."+clip(name, 60), "the parts are: archive, model, options, project, prompt, task", "unknown part %q", clip(name, 60)).WithValue(name)
 	}
 	b, err := readPart(p, glovebox.MaxTask)
 	if err != nil {

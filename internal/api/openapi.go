@@ -55,7 +55,7 @@ func (rt route) operation(reg huma.Registry) *huma.Operation {
 		Method: rt.method, Path: strings.NewReplacer("{path...}", "{path}", "{$}", "").Replace(rt.path),
 		OperationID: rt.id, Summary: rt.summary, Description: rt.doc, Responses: map[string]*huma.Response{},
 	}
-	for _, name := range []string{"id", "path", "handle", "port", "capability", "step"} {
+	for _, name := range []string{"id", "path", "handle", "port", "capability", "step", "project", "file"} {
 		if strings.Contains(op.Path, "{"+name+"}") {
 			op.Parameters = append(op.Parameters, &huma.Param{Name: name, In: "path", Required: true, Schema: &huma.Schema{Type: huma.TypeString}})
 		}

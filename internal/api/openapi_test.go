@@ -67,10 +67,15 @@ func TestAnswersMatchSpec(t *testing.T) {
 		{"get", "/jobs/{id}/requests/{step}", "/jobs/" + id + "/requests/x", ""},
 		{"post", "/jobs/{id}/model", "/jobs/" + id + "/model", "x"},
 		{"post", "/jobs/{id}/control", "/jobs/" + id + "/control", ""},
+		{"put", "/projects/{project}/memory/{file}", "/projects/p/memory/a.md", "x"},
+		{"put", "/projects/{project}", "/projects/p", "x"},
+		{"get", "/projects", "/projects", ""},
+		{"get", "/projects/{project}", "/projects/p", ""},
+		{"get", "/projects/{project}", "/projects/q", ""},
 		{"get", "/healthz", "/healthz", ""},
 	} {
 		r := e.do(strings.ToUpper(tt.method), tt.path, tt.body, "Content-Type", "text/plain")
-		op := map[string]*huma.Operation{"get": doc.Paths[tt.route].Get, "post": doc.Paths[tt.route].Post}[tt.method]
+		op := map[string]*huma.Operation{"get": doc.Paths[tt.route].Get, "post": doc.Paths[tt.route].Post, "put": doc.Paths[tt.route].Put}[tt.method]
 		resp := op.Responses[strconv.Itoa(r.StatusCode)]
 		if resp == nil {
 			t.Errorf("%s %s: status %d is not in the document", tt.method, tt.path, r.StatusCode)

@@ -91,6 +91,7 @@ func (a *API) routes() []route {
 	rs = append(rs, a.takeoverRoutes()...)
 	rs = append(rs, a.historyRoutes()...)
 	rs = append(rs, a.memoryRoutes()...)
+	rs = append(rs, a.projectRoutes()...)
 	rs = append(rs, a.modelRoutes()...)
 	rs = append(rs, a.liveRoutes()...)
 	rs = append(rs, a.pageRoutes()...)
@@ -103,13 +104,14 @@ func (a *API) submitRoutes() []route {
 		id: "schedule", summary: "Submit a task",
 		doc: "Answers 202 once the job is durable. The body is the task as text (also under the content type that curl --data sends), a submission in JSON, or multipart/form-data to bring an archive along. " +
 			"With an Idempotency-Key a repeated request returns the job of the first one; a different request under the same key is a 409.",
+		query:  []param{{name: "project", typ: "string", doc: "The same as project in a submission, for tasks that are sent as text."}},
 		header: []param{{name: "Idempotency-Key", typ: "string", doc: "1 to 255 visible ASCII characters of your own, unique for each submission."}},
 		body: []media{
 			{contentType: textType},
 			{contentType: "application/x-www-form-urlencoded"},
 			{contentType: jsonType, typ: glovebox.Submission{}},
 			{contentType: "multipart/form-data", form: map[string]string{
-				"task": "The task as text.", "prompt": "Another name for task.", "model": "The model.", "options": "A submission in JSON, for everything else.",
+				"task": "The task as text.", "prompt": "Another name for task.", "model": "The model.", "project": "The project.", "options": "A submission in JSON, for everything else.",
 				"archive": "A zip or tar.gz to start from."}},
 		},
 		answers: jsonAnswer(http.StatusAccepted, "The job exists and will run.", glovebox.Accepted{}, "Location", "The job's status.", "Idempotency-Replayed", "true if the job is that of an earlier request."),
@@ -180,8 +182,9 @@ func (a *API) controlRoutes() []route {
 	}, {
 		method: http.MethodPost, path: "/jobs/{id}/messages", scope: glovebox.ScopeWrite, handle: a.message,
 		id: "say", summary: "Say something to a job: steer it, or answer its question",
+		doc: "At most 8 MiB. Of a text of more than 64 KiB the event user.message has the beginning, and its field blob names the output of the job that holds the whole.",
 		body: []media{{contentType: textType}, {contentType: jsonType, typ: struct {
-			Text string `json:"text" maxLength:"65536"`
+			Text string `json:"text" maxLength:"8388608"`
 		}{}}},
 		answers: accepted,
 		fails:   []int{http.StatusNotFound, http.StatusRequestTimeout, http.StatusConflict, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType},

@@ -287,7 +287,7 @@ func checkQuery(raw string, known map[string]bool) error {
 // 404 otherwise.
 func (a *API) unmatched(w *response, r *http.Request, _ caller) error {
 	var allow []string
-	for _, m := range []string{http.MethodGet, http.MethodPost, http.MethodPatch, http.MethodDelete} {
+	for _, m := range []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete} {
 		probe := &http.Request{Method: m, URL: r.URL, Host: r.Host}
 		if _, pattern := a.mux.Handler(probe); pattern != "/" && pattern != "" {
 			allow = append(allow, m)

@@ -35,6 +35,9 @@ func (a *API) submit(w *response, r *http.Request, c caller) error {
 	id := glovebox.NewID()
 	req, err := a.readSubmission(w, r, kind, id)
 	if err == nil {
+		err = setProject(r, &req)
+	}
+	if err == nil {
 		err = a.checkSubmission(&req)
 	}
 	var job *glovebox.Job
@@ -93,6 +96,23 @@ func (a *API) readSubmission(w *response, r *http.Request, kind kind, id string)
 	return req, err
 }
 
+// setProject takes the project from the query, where a task sent as text can
+// name it.
+func setProject(r *http.Request, req *request) error {
+	if r.URL.RawQuery == "" {
+		return nil
+	}
+	values := r.URL.Query()["project"]
+	switch {
+	case len(values) == 0:
+		return nil
+	case len(values) > 1 || req.Project != "":
+		return glovebox.Invalid("query.project", "give it once", "the project is named twice")
+	}
+	req.Project = values[0]
+	return glovebox.ValidateProject(req.Project)
+}
+
 func (a *API) checkSubmission(req *request) error {
 	if err := req.Normalize(); err != nil {
 		return err
@@ -142,7 +162,7 @@ func (a *API) create(ctx context.Context, c caller, id string, req request, key 
 	}
 	created := glovebox.Created{
 		ID: id, Tenant: c.tenant, Task: req.Task, Model: req.Model, Limits: req.Limits.Or(a.o.DefaultLimits),
-		Egress: req.Egress, Metadata: req.Metadata,
+		Egress: req.Egress, Metadata: req.Metadata, Project: req.Project,
 	}
 	switch {
 	case req.archive != "":

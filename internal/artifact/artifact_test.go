@@ -199,9 +199,9 @@ func TestPack(t *testing.T) {
 func TestRules(t *testing.T) {
 	t.Parallel()
 	keepIt := []string{"src/main.js", "package.json", "dist/app.js", "target/notes.txt", "rust/Cargo.toml", "rust/src/main.rs", "env/config.yaml",
-		"logs/keep.log", ".gitignore", "sub/.gitignore", "sub/x.tmp", "sub/... and more", "b/c/secret", ".env.example", "console.log.txt", ".con", "com10", "lpt", "nul_/aux-1.c", "common/comX"}
+		"logs/keep.log", ".gitignore", "sub/.gitignore", "sub/x.tmp", "sub/... and more", "b/c/secret", ".env.example", "console.log.txt", ".con", "sub/.glovebox/x", "com10", "lpt", "nul_/aux-1.c", "common/comX"}
 	leave := map[string]string{
-		"node_modules/a/b.js": "node_modules", "sub/node_modules/x": "sub/node_modules", ".git/config": ".git", "venv/pyvenv.cfg": "venv",
+		"node_modules/a/b.js": "node_modules", "sub/node_modules/x": "sub/node_modules", ".git/config": ".git", "venv/pyvenv.cfg": "venv", ".glovebox/notes/a.md": ".glovebox",
 		"venv/bin/python": "venv", ".venv/x": ".venv", "rust/target/debug/x": "rust/target", "p/__pycache__/m.pyc": "p/__pycache__",
 		"m.pyc": "m.pyc", "app.log": "app.log", "sub/deep/y.log": "sub/deep/y.log", "out/x": "out", "secret": "secret", ".env": ".env",
 		`a\..\..\x`: `a\..\..\x`, "C:x": "C:x", ".. /.. /x": ".. ", "...": "...", "new\nline": "new\nline", "sub/only/z": "sub/only",

@@ -45,6 +45,10 @@ var rebuiltHolding = map[string]string{
 	"env":  "pyvenv.cfg",
 }
 
+// ownDir is where the agent keeps its notes, at the top of a workspace. They
+// are about the work, and no part of its result.
+const ownDir = ".glovebox"
+
 // kept names directories that are kept although .gitignore names them: the
 // finished build is part of what was asked for.
 var kept = map[string]bool{"dist": true}
@@ -81,6 +85,8 @@ func (f *filter) reason(name string, mode fs.FileMode, size int64) string {
 	switch {
 	case name == ManifestName:
 		return "the name is the manifest's"
+	case name == ownDir:
+		return "the agent's own notes"
 	case !portable(name):
 		return "the name means another file, or none, on other systems"
 	case mode.IsDir():
