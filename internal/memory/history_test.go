@@ -26,7 +26,7 @@ type world struct {
 }
 
 func newWorld(m Marks) *world {
-	w := &world{b: New(options), marks: m, now: time.Unix(1_700_000_000, 0), model: "x:y"}
+	w := &world{b: New(small), marks: m, now: time.Unix(1_700_000_000, 0), model: "x:y"}
 	w.record(glovebox.EventCreated, glovebox.Created{ID: "j1", Tenant: "default", Task: task, Model: w.model})
 	return w
 }
@@ -95,6 +95,13 @@ func (w *world) answer(usage glovebox.Usage, calls int, blocks ...glovebox.Block
 	return ids
 }
 
+// small are options with short rules, so that little history fills a window.
+var small = func() Options {
+	o := options
+	o.Rules = "You are the agent."
+	return o
+}()
+
 // words are what histories are made of.
 var words = strings.Fields("alpha beta gamma delta epsilon zeta eta theta iota kappa lambda compile failed parser.go /usr/bin/env 42 0x7f — über 编译失败 🙂 \"quoted\" {json}")
 
@@ -127,21 +134,25 @@ func (w *world) live(t *rapid.T, steps int) error {
 		w.ask()
 		if k := kind.Draw(t, "asked"); k < 12 {
 			w.interject(t)
-			w.record(glovebox.EventModelFailed, glovebox.ModelFailed{Kind: []string{"network", "cancelled", "context_too_long"}[k/4], Retry: true})
+			why := []llm.Kind{llm.KindNetwork, llm.KindCancelled, llm.KindContextTooLong}[k/4]
+			if why == llm.KindContextTooLong && w.b.Tokens() < w.marks.Low {
+				why = llm.KindOverloaded
+			}
+			w.record(glovebox.EventModelFailed, glovebox.ModelFailed{Kind: string(why), Retry: true})
 			continue
 		} else if k < 20 {
 			w.interject(t)
 		}
 		var blocks []glovebox.Block
 		if kind.Draw(t, "reasons") < 60 {
-			blocks = append(blocks, glovebox.Block{Type: glovebox.BlockReasoning, Opaque: json.RawMessage(`{"sig":"x"}`), Provider: "p", Text: text(t, 30)})
+			blocks = append(blocks, glovebox.Block{Type: glovebox.BlockReasoning, Opaque: json.RawMessage(`{"sig":"x"}`), Provider: "p", Text: text(t, 10)})
 		}
-		if s := text(t, 20); s != "" || kind.Draw(t, "empty") < 30 {
+		if s := text(t, 10); s != "" || kind.Draw(t, "empty") < 30 {
 			blocks = append(blocks, glovebox.Text(s))
 		}
 		tokens := llm.EstimateTokens(w.b.Request(1))
 		usage := glovebox.Usage{CacheRead: tokens * int64(rapid.IntRange(0, 9).Draw(t, "share")) / 10}
-		ids := w.answer(usage, rapid.SampledFrom([]int{0, 1, 1, 1, 2, 5, 20}).Draw(t, "calls"), blocks...)
+		ids := w.answer(usage, rapid.SampledFrom([]int{0, 1, 1, 1, 1, 2, 2, 3, 20}).Draw(t, "calls"), blocks...)
 		if kind.Draw(t, "shuffled") < 20 {
 			for i, j := 0, len(ids)-1; i < j; i, j = i+1, j-1 {
 				ids[i], ids[j] = ids[j], ids[i]
@@ -161,14 +172,14 @@ func (w *world) finish(t *rapid.T, id string) {
 	f := glovebox.ToolFinished{CallID: id, Name: "shell"}
 	switch k := rapid.IntRange(0, 99).Draw(t, "result"); {
 	case k < 4:
-		f.Content = []glovebox.Block{glovebox.Text(strings.Repeat(text(t, 50)+"giant\n", rapid.IntRange(100, 3000).Draw(t, "times")))}
+		f.Content = []glovebox.Block{glovebox.Text(strings.Repeat(text(t, 5)+"giant\n", rapid.IntRange(50, 400).Draw(t, "times")))}
 	case k < 14:
 		f.Content = []glovebox.Block{{Type: glovebox.BlockImage, Blob: "b", Size: rapid.Int64Range(0, 3<<20).Draw(t, "size")}}
 	case k < 18:
 		f.Unknown, f.Content = true, []glovebox.Block{glovebox.Text(UnknownOutcome)}
 	case k < 20:
 	default:
-		f.Content = []glovebox.Block{glovebox.Text(text(t, 300) + "\n[exit 1]")}
+		f.Content = []glovebox.Block{glovebox.Text(text(t, 80) + "\n[exit 1]")}
 		f.Blob = "h1"
 	}
 	w.record(glovebox.EventToolFinished, f)
@@ -180,7 +191,7 @@ func (w *world) interject(t *rapid.T) {
 	case k < 4:
 		w.record(glovebox.EventUserMessage, glovebox.UserMessage{Text: text(t, 40)})
 	case k < 5:
-		w.record(glovebox.EventUserMessage, glovebox.UserMessage{Text: strings.Repeat("pasted line\n", rapid.IntRange(1000, 6000).Draw(t, "lines")), Blob: "whole", Size: 5 << 20})
+		w.record(glovebox.EventUserMessage, glovebox.UserMessage{Text: strings.Repeat(strings.Repeat("pasted words ", 40)+"\n", rapid.IntRange(10, 60).Draw(t, "lines")), Blob: "whole", Size: 5 << 20})
 	case k < 7:
 		w.record(glovebox.EventNotice, glovebox.Notice{Text: text(t, 10)})
 	case k < 9:
@@ -193,7 +204,7 @@ func (w *world) interject(t *rapid.T) {
 	case k < 14:
 		w.record(glovebox.EventSandboxReady, glovebox.SandboxReady{How: rapid.SampledFrom([]string{"created", "found", "rebuilt"}).Draw(t, "how")})
 	case k < 15:
-		for range rapid.IntRange(1, 200).Draw(t, "tiny") {
+		for range rapid.IntRange(1, 60).Draw(t, "tiny") {
 			w.record(glovebox.EventNotice, glovebox.Notice{Text: "."})
 		}
 	case k < 18:

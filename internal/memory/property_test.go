@@ -2,8 +2,12 @@ package memory
 
 import (
 	"encoding/json"
+	"flag"
 	"fmt"
+	"os"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -12,11 +16,15 @@ import (
 	"github.com/glovebox-dev/glovebox/internal/llm"
 )
 
+var smallFixed = sync.OnceValue(func() int64 {
+	b := newWorld(Marks{}).b
+	return b.Fixed()
+})
+
 // smallMarks draws marks under which short histories fold often.
 func smallMarks(t *rapid.T) Marks {
-	fixed := New(options).Fixed()
-	low := fixed + int64(rapid.IntRange(6_000, 14_000).Draw(t, "low"))
-	high := low + int64(rapid.IntRange(2_000, 16_000).Draw(t, "between"))
+	low := smallFixed() + int64(rapid.IntRange(3_500, 7_000).Draw(t, "low"))
+	high := low + int64(rapid.IntRange(2_500, 8_000).Draw(t, "between"))
 	return Marks{Window: high * 5 / 4, Low: low, High: high, Prepare: high - (high-low)/5, MaxBytes: 10 << 20, MaxImages: 32, TTL: cacheTTL, Free: rapid.Bool().Draw(t, "free")}
 }
 
@@ -54,7 +62,7 @@ func checkTree(b *Builder) error {
 // checkHead returns an error if rules, task or standing instructions are not
 // in the request word for word.
 func checkHead(r *llm.Request, instructions string) error {
-	if !strings.HasPrefix(r.System, Rules()) || r.Messages[0].Blocks[1].Text != task {
+	if !strings.HasPrefix(r.System, small.Rules) || r.Messages[0].Blocks[1].Text != task {
 		return fmt.Errorf("rules or task are not there word for word")
 	}
 	for _, s := range options.Standing {
@@ -90,15 +98,39 @@ func checkEpoch(b *Builder, r *llm.Request) error {
 	return nil
 }
 
+// histories is how many histories are drawn: together with [TestMain], twice this.
+const histories = 50_000
+
+// TestMain has the properties checked over more histories than is usual,
+// unless -short or -rapid.checks says otherwise.
+func TestMain(m *testing.M) {
+	flag.Parse()
+	asked := testing.Short()
+	flag.Visit(func(f *flag.Flag) { asked = asked || f.Name == "rapid.checks" })
+	if !asked {
+		flag.Set("rapid.checks", strconv.Itoa(histories))
+	}
+	os.Exit(m.Run())
+}
+
 func TestHistories(t *testing.T) {
 	t.Parallel()
+	for _, half := range []string{"one half", "other half"} {
+		t.Run(half, func(t *testing.T) {
+			t.Parallel()
+			checkHistories(t)
+		})
+	}
+}
+
+func checkHistories(t *testing.T) {
 	folds, failed, runs := 0, 0, 0
 	rapid.Check(t, func(t *rapid.T) {
 		w := newWorld(smallMarks(t))
 		instructions := ""
 		var answered []glovebox.Message // of the newest answered request, and its answer
-		deep := rapid.IntRange(0, 9).Draw(t, "deep") == 0
-		prefix := rapid.IntRange(1, 400).Draw(t, "prefix")
+		deep := rapid.IntRange(0, 19).Draw(t, "deep") == 0
+		prefix := rapid.IntRange(1, 150).Draw(t, "prefix")
 		w.check = func(e glovebox.Event) {
 			switch e.Type {
 			case glovebox.EventInstructions:
@@ -107,9 +139,9 @@ func TestHistories(t *testing.T) {
 				instructions = strings.TrimSpace(r.Text)
 			case glovebox.EventFolded, glovebox.EventModelChanged:
 				answered = nil
-			case glovebox.EventModelRequested, glovebox.EventModelAnswered:
+			case glovebox.EventModelRequested:
 			default:
-				if !deep {
+				if !deep && e.Type != glovebox.EventModelAnswered && e.Seq != int64(prefix) {
 					return
 				}
 			}
@@ -154,7 +186,7 @@ func TestHistories(t *testing.T) {
 				}
 			}
 			if deep && e.Seq%7 == 0 || e.Seq == int64(prefix) {
-				scratch := New(options)
+				scratch := New(small)
 				for _, e := range w.events {
 					if err := scratch.Apply(e); err != nil {
 						t.Fatal(err)
@@ -169,7 +201,7 @@ func TestHistories(t *testing.T) {
 			}
 		}
 		runs++
-		if err := w.live(t, rapid.IntRange(1, 25).Draw(t, "steps")); err != nil {
+		if err := w.live(t, rapid.IntRange(1, 12).Draw(t, "steps")); err != nil {
 			if glovebox.CodeOf(err) != CodeContext {
 				t.Fatal(err)
 			}
@@ -181,6 +213,9 @@ func TestHistories(t *testing.T) {
 }
 
 func samePrefix(old, now []glovebox.Message) bool {
+	for len(old) > 0 && len(old[0].Blocks) == len(now[0].Blocks) && &old[0].Blocks[0] == &now[0].Blocks[0] {
+		old, now = old[1:], now[1:]
+	}
 	a, _ := json.Marshal(old)
 	b, _ := json.Marshal(now[:len(old)])
 	return string(a) == string(b)
