@@ -84,6 +84,10 @@ type Options struct {
 
 	Standing []string // standing instructions of whoever runs the server
 
+	// Workspace returns what the loop reads of the workspace by itself, to
+	// find files of instructions. Nil: they are not looked for.
+	Workspace func(*guest.Client) Workspace
+
 	// Load returns up to limit bytes of what Host.Save kept, from offset on,
 	// and its whole size. Nil: images are not shown to the model again.
 	Load func(ctx context.Context, handle string, offset, limit int64) (data []byte, size int64, err error)

@@ -22,6 +22,9 @@ func (r *run) ask(ctx context.Context) error {
 	if f := r.at.verdict(r.named); f != nil {
 		return fail(*f)
 	}
+	if err := r.readInstructions(ctx); err != nil {
+		return err
+	}
 	m := r.marks()
 	if err := r.makeRoom(ctx, m); err != nil {
 		return err

@@ -35,6 +35,8 @@ type run struct {
 	at     position
 	memory *memory.Builder
 
+	lookout lookout // for files of instructions
+
 	summary *summaryCall // that runs beside the loop; nil if none does
 
 	gate *gate // for the tools
@@ -189,6 +191,9 @@ func (r *run) sync(ctx context.Context) error {
 
 func (r *run) read(e glovebox.Event) error {
 	if err := r.memory.Apply(e); err != nil {
+		return err
+	}
+	if err := r.lookout.apply(e); err != nil {
 		return err
 	}
 	return r.at.apply(e)

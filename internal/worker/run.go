@@ -10,6 +10,7 @@ import (
 
 	"github.com/glovebox-dev/glovebox"
 	"github.com/glovebox-dev/glovebox/internal/agent"
+	"github.com/glovebox-dev/glovebox/internal/guest"
 	"github.com/glovebox-dev/glovebox/internal/llm"
 	"github.com/glovebox-dev/glovebox/internal/store"
 )
@@ -212,6 +213,7 @@ func (r *run) loop(model llm.Model, info llm.Info) (agent.Outcome, error) {
 		Events: func(ctx context.Context, after int64, limit int) ([]glovebox.Event, error) {
 			return r.o.Store.Events(ctx, id, after, limit)
 		},
+		Workspace:  func(g *guest.Client) agent.Workspace { return g },
 		CheckModel: r.checkModel, Handover: r.host.handover, StepDone: r.stepDone,
 		Load: r.host.load, SignalWake: r.wake, Drain: r.life.drain, Log: r.log,
 	}
