@@ -181,9 +181,6 @@ func describe(j *glovebox.JobView) string {
 			row([]string{"memory", ""}[min(i, 1)], "%s", l)
 		}
 	}
-	if j.Project != "" {
-		row("project", "%s", j.Project)
-	}
 	if s := j.Sandbox; s != nil {
 		row("sandbox", "%s (%s)", s.ID, s.Driver)
 	}
