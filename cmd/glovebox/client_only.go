@@ -22,6 +22,7 @@ type (
 	tokenCmd  struct{}
 	imageCmd  struct{}
 	doctorCmd struct{}
+	benchCmd  struct{}
 )
 
 // Run says that it can't.
@@ -38,6 +39,9 @@ func (imageCmd) Run() error { return errLinux("manage images") }
 
 // Run says that it can't.
 func (doctorCmd) Run() error { return errLinux("examine this machine") }
+
+// Run says that it can't.
+func (benchCmd) Run() error { return errLinux("measure") }
 
 func (c *runCmd) startLocal(*app) (string, func(), error) {
 	return "", nil, errLinux("run a job on this machine")

@@ -40,6 +40,8 @@ type cli struct {
 	Run     runCmd     `cmd:"" help:"Run one task here, live, and leave the project in a directory."`
 	Jobs    jobsCmd    `cmd:"" help:"See and steer the jobs of a server."`
 	Memory  memoryCmd  `cmd:"" help:"See what the model of a job has before it."`
+	Bench   benchCmd   `cmd:"" help:"Measure parts of Glovebox on this machine."`
+	Project projectCmd `cmd:"" help:"See and edit what the jobs of a project noted for the next ones."`
 	Token   tokenCmd   `cmd:"" help:"Make and remove access tokens."`
 	Image   imageCmd   `cmd:"" help:"Build, list and publish images of the machine in which jobs run."`
 	Doctor  doctorCmd  `cmd:"" help:"Say what this machine can do, what is missing, and how to get it."`

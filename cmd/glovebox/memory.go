@@ -16,7 +16,8 @@ import (
 
 // memoryCmd shows what a model has before it.
 type memoryCmd struct {
-	Show memoryShowCmd `cmd:"" help:"Print the exact request to the model of any step of a job."`
+	Show   memoryShowCmd   `cmd:"" help:"Print the exact request to the model of any step of a job."`
+	Replay memoryReplayCmd `cmd:"" help:"Run a job's log through the engine, offline, and say what its requests cost."`
 }
 
 type memoryShowCmd struct {
@@ -168,7 +169,7 @@ func partOf(v *glovebox.RequestView, message, block int) string {
 
 func partTitle(part string) string {
 	return map[string]string{
-		"head":   "head: the task and what is particular to the job, never folded",
+		"head":   "head: never folded",
 		"folded": "folded: notes that stand for what happened before",
 		"tail":   "tail: word for word",
 	}[part]
