@@ -299,7 +299,9 @@ func (c *conversation) answered(a glovebox.ModelAnswered, seq int64) {
 	}
 	c.open.asked = false
 	if u := a.Usage; !c.early && u.Input+u.CacheRead+u.CacheWrite > 0 && c.requestedAs > 0 {
-		c.counted, c.countedAs = u.Input+u.CacheRead+u.CacheWrite, c.requestedAs
+		// Some servers count only what was not in their cache: a count that no
+		// tokenizer comes down to is not believed.
+		c.counted, c.countedAs = max(u.Input+u.CacheRead+u.CacheWrite, c.requestedAs/leastShare), c.requestedAs
 	}
 	if len(a.Message.Blocks) == 0 {
 		return

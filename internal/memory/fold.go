@@ -39,7 +39,7 @@ func (b *Builder) Fold(m Marks, reason glovebox.FoldReason, recalled []glovebox.
 		}
 		f.Through = through
 		f.Use, after = b.foldedUse(m, f)
-		if last || f.Use.Tokens() <= target {
+		if last || f.Use.Tokens() <= target+target/8 {
 			break
 		}
 	}
@@ -82,7 +82,7 @@ func (b *Builder) target(m Marks, reason glovebox.FoldReason) int64 {
 	if reason != glovebox.FoldRefused {
 		return m.Low
 	}
-	return min(m.Low, b.settle().tokens()) >> max(b.refused, 1)
+	return min(m.Low>>max(b.refused, 1), b.settle().tokens()/2)
 }
 
 // marks returns m as far as the model keeps what it promises: a request that
@@ -105,9 +105,8 @@ func (b *Builder) marks(m Marks, reason glovebox.FoldReason) Marks {
 // Use returns what the next request is made of, and the marks.
 func (b *Builder) Use(m Marks) glovebox.WindowUse {
 	m, c := b.marks(m, ""), b.settle()
-	total, now := max(c.estimate(), 1), c.tokens()
-	part := func(n int64) int64 { return int64(float64(n) * float64(now) / float64(total)) }
-	u := glovebox.WindowUse{Window: m.Window, High: m.High, Low: m.Low, Head: part(b.rules + b.opening.head), Folded: part(b.opening.folded)}
+	now := c.tokens()
+	u := glovebox.WindowUse{Window: m.Window, High: m.High, Low: m.Low, Head: c.scale(b.rules + b.opening.head), Folded: c.scale(b.opening.folded)}
 	u.Tail = max(0, now-u.Head-u.Folded)
 	return u
 }

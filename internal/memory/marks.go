@@ -70,8 +70,9 @@ func MarksFor(info llm.Info, fixed, growth int64) Marks {
 		}
 		most = max(info.Window*8/10-reserve, info.Window/4)
 	}
-	if info.LongFrom > 0 {
-		most = min(most, info.LongFrom*95/100)
+	// That long requests cost more is no reason not to have room to work in.
+	if long := info.LongFrom * 95 / 100; long >= fixed+lowFolded+leastGrowth {
+		most = min(most, long)
 	}
 	fixed, growth = max(fixed, 0), max(growth, 100)
 	low := fixed + lowFolded + max(lowTail, (fixed+lowFolded)/2)

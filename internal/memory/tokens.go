@@ -31,23 +31,21 @@ func (c *conversation) tokens() int64 {
 	case now >= c.countedAs:
 		return c.counted + (now - c.countedAs)
 	}
-	return c.scale(now)
+	return int64(float64(now) * float64(c.counted) / float64(c.countedAs))
 }
 
-// scale converts estimated tokens to the provider's, by the newest answered request.
+// leastShare is the least part of an estimate that is taken for a count, one
+// in so many: a provider that counts less does not count all.
+const leastShare = 5
+
+// scale converts estimated tokens to those that [Builder.Tokens] counts.
 func (c *conversation) scale(n int64) int64 {
-	if c.counted == 0 || c.countedAs == 0 {
-		return n
-	}
-	return int64(float64(n) * float64(c.counted) / float64(c.countedAs))
+	return int64(float64(n) * float64(c.tokens()) / float64(max(c.estimate(), 1)))
 }
 
 // unscale is the opposite of scale.
 func (c *conversation) unscale(n int64) int64 {
-	if c.counted == 0 || c.countedAs == 0 {
-		return n
-	}
-	return int64(float64(n) * float64(c.countedAs) / float64(c.counted))
+	return int64(float64(n) * float64(c.estimate()) / float64(max(c.tokens(), 1)))
 }
 
 // Tokens returns how many tokens the model will read with the next request,
