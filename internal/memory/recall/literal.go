@@ -104,18 +104,17 @@ func (l *lookup) try(ctx context.Context, id int64) error {
 		return nil
 	}
 	l.tried[id] = true
-	docs, err := l.pool.query(ctx, l.pool.one, id)
-	if err != nil {
+	if err := l.pool.fetch(ctx, []int64{id}); err != nil {
 		return err
 	}
-	for _, d := range docs {
+	if d := l.pool.docs[id]; d != nil {
 		ok, err := l.fits(ctx, d)
 		if err != nil {
 			return err
 		}
 		if !ok {
 			delete(l.pool.docs, d.id)
-			continue
+			return nil
 		}
 		l.pool.admit(d)
 		if d.candidate {

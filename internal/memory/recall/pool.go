@@ -3,9 +3,9 @@ package recall
 import (
 	"cmp"
 	"context"
-	"database/sql"
 	"hash/maphash"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -40,63 +40,74 @@ type pool struct {
 	s    *searcher
 	docs map[int64]*doc
 	seen map[uint64]*doc // by their text: what was said twice is shown once, the newest
-
-	one, before, after *sql.Stmt
-	seed               maphash.Seed
+	seed maphash.Seed
+	size int // bytes of their text
 }
 
-const docColumns = "SELECT p.id, p.text, e.step, e.time, e.type, e.tool, e.file FROM passage p JOIN event e ON e.seq = p.id >> 12 WHERE "
+func newPool(s *searcher) *pool {
+	return &pool{s: s, docs: map[int64]*doc{}, seen: map[uint64]*doc{}, seed: maphash.MakeSeed()}
+}
 
-func newPool(ctx context.Context, s *searcher) (*pool, error) {
-	p := &pool{s: s, docs: map[int64]*doc{}, seen: map[uint64]*doc{}, seed: maphash.MakeSeed()}
-	for _, q := range []struct {
-		to  **sql.Stmt
-		sql string
-	}{
-		{&p.one, docColumns + "p.id = ?"},
-		{&p.before, docColumns + "p.id < ? ORDER BY p.id DESC LIMIT ?"},
-		{&p.after, docColumns + "p.id > ? ORDER BY p.id LIMIT ?"},
-	} {
-		st, err := s.tx.PrepareContext(ctx, q.sql)
-		if err != nil {
-			p.close()
-			return nil, err
-		}
-		*q.to = st
+// fetch reads passages by number. Those that are there already stay as they are.
+func (p *pool) fetch(ctx context.Context, ids []int64) error {
+	ids = slices.DeleteFunc(slices.Clone(ids), func(id int64) bool { return p.docs[id] != nil })
+	if len(ids) == 0 {
+		return nil
 	}
-	return p, nil
-}
-
-func (p *pool) close() {
-	for _, st := range []*sql.Stmt{p.one, p.before, p.after} {
-		if st != nil {
-			st.Close()
-		}
-	}
-}
-
-// query returns passages, those that are known already as they are.
-func (p *pool) query(ctx context.Context, st *sql.Stmt, args ...any) ([]*doc, error) {
-	rows, err := st.QueryContext(ctx, args...)
+	rows, err := p.s.tx.QueryContext(ctx, `SELECT p.id, p.text, e.step, e.time, e.type, e.tool, e.file
+		FROM json_each(?) j CROSS JOIN passage p ON p.id = j.value CROSS JOIN event e ON e.seq = p.id >> 12`, list(ids))
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer rows.Close()
-	var out []*doc
 	for rows.Next() {
 		d := &doc{at: -1}
 		var ms int64
 		if err := rows.Scan(&d.id, &d.text, &d.step, &ms, &d.typ, &d.tool, &d.file); err != nil {
-			return nil, err
-		}
-		if known := p.docs[d.id]; known != nil {
-			out = append(out, known)
-			continue
+			return err
 		}
 		d.time = time.UnixMilli(ms).UTC()
 		d.label = labelEnd(d.text)
 		p.docs[d.id] = d
-		out = append(out, d)
+		p.size += len(d.text)
+	}
+	return rows.Err()
+}
+
+// list returns numbers as JSON.
+func list(ids []int64) string {
+	b := []byte{'['}
+	for i, id := range ids {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = strconv.AppendInt(b, id, 10)
+	}
+	return string(append(b, ']'))
+}
+
+const (
+	queryBefore = `SELECT j.value, p.id FROM json_each(?) j CROSS JOIN passage p
+		ON p.id IN (SELECT id FROM passage WHERE id < j.value ORDER BY id DESC LIMIT 3) ORDER BY 1, 2`
+	queryAfter = `SELECT j.value, p.id FROM json_each(?) j CROSS JOIN passage p
+		ON p.id IN (SELECT id FROM passage WHERE id > j.value ORDER BY id LIMIT 3) ORDER BY 1, 2`
+)
+
+// beside returns the numbers of the three passages before or after each of
+// some numbers, in order.
+func (p *pool) beside(ctx context.Context, query string, ids []int64) (map[int64][]int64, error) {
+	rows, err := p.s.tx.QueryContext(ctx, query, list(ids))
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	out := map[int64][]int64{}
+	for rows.Next() {
+		var of, id int64
+		if err := rows.Scan(&of, &id); err != nil {
+			return nil, err
+		}
+		out[of] = append(out[of], id)
 	}
 	return out, rows.Err()
 }
@@ -104,18 +115,17 @@ func (p *pool) query(ctx context.Context, st *sql.Stmt, args ...any) ([]*doc, er
 // load reads passages that may be hits, as many as the bound on their text
 // allows, and leaves out those that only repeat a newer one.
 func (p *pool) load(ctx context.Context, ids []int64) error {
-	size := 0
-	for _, id := range ids {
-		found, err := p.query(ctx, p.one, id)
-		if err != nil {
+	for chunk := range slices.Chunk(ids, 100) {
+		if p.size > poolBytes {
+			break
+		}
+		if err := p.fetch(ctx, chunk); err != nil {
 			return err
 		}
-		for _, d := range found {
-			p.admit(d)
-			size += len(d.text)
-		}
-		if size > poolBytes {
-			break
+		for _, id := range chunk {
+			if d := p.docs[id]; d != nil {
+				p.admit(d)
+			}
 		}
 	}
 	return nil
@@ -140,33 +150,69 @@ func (p *pool) admit(d *doc) {
 // reach is how many passages before and after one are scored with it.
 const reach = 3
 
-// surround reads the neighbours of docs. Where free is set they may be hits
-// themselves.
+// surround reads the neighbours of docs, the first docs first, as far as the
+// bound on text allows. Where free is set they may be hits themselves.
 func (p *pool) surround(ctx context.Context, docs []*doc, free bool) error {
-	for _, d := range docs {
-		if !d.known(reach) {
-			before, err := p.query(ctx, p.before, d.id, reach)
-			if err != nil {
-				return err
+	for chunk := range slices.Chunk(docs, 30) {
+		if p.size > windowBytes {
+			break
+		}
+		var ids []int64
+		for _, d := range chunk {
+			if !d.known(reach) {
+				ids = append(ids, d.id)
 			}
-			after, err := p.query(ctx, p.after, d.id, reach)
-			if err != nil {
-				return err
-			}
-			slices.Reverse(before)
-			chain := append(append(before, d), after...)
-			for i := 1; i < len(chain); i++ {
-				chain[i-1].next, chain[i].prev = chain[i], chain[i-1]
-			}
+		}
+		if err := p.link(ctx, ids); err != nil {
+			return err
 		}
 		if !free {
 			continue
 		}
-		for n, k := 0, d.prev; k != nil && n < reach; n, k = n+1, k.prev {
-			p.neighbour(k)
+		for _, d := range chunk {
+			for n, k := 0, d.prev; k != nil && n < reach; n, k = n+1, k.prev {
+				p.neighbour(k)
+			}
+			for n, k := 0, d.next; k != nil && n < reach; n, k = n+1, k.next {
+				p.neighbour(k)
+			}
 		}
-		for n, k := 0, d.next; k != nil && n < reach; n, k = n+1, k.next {
-			p.neighbour(k)
+	}
+	return nil
+}
+
+// link joins passages with those beside them.
+func (p *pool) link(ctx context.Context, ids []int64) error {
+	if len(ids) == 0 {
+		return nil
+	}
+	before, err := p.beside(ctx, queryBefore, ids)
+	if err != nil {
+		return err
+	}
+	after, err := p.beside(ctx, queryAfter, ids)
+	if err != nil {
+		return err
+	}
+	var unknown []int64
+	for _, id := range ids {
+		unknown = append(append(unknown, before[id]...), after[id]...)
+	}
+	slices.Sort(unknown)
+	if err := p.fetch(ctx, slices.Compact(unknown)); err != nil {
+		return err
+	}
+	for _, id := range ids {
+		var last *doc
+		for _, at := range append(append(before[id], id), after[id]...) {
+			d := p.docs[at]
+			if d == nil {
+				break
+			}
+			if last != nil {
+				last.next, d.prev = d, last
+			}
+			last = d
 		}
 	}
 	return nil

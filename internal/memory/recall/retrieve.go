@@ -23,10 +23,10 @@ type searcher struct {
 // What a search reads at most. With these, a history of 100 million tokens is
 // searched in some tens of milliseconds, whatever the words.
 const (
-	postings  = 16_000  // of one term's list, newest first
-	poolSize  = 300     // passages whose text is compared
-	poolBytes = 400_000 // of their text
-	wide      = 40      // passages whose neighbours are looked at, where not all are
+	postings    = 16_000  // of one term's list, newest first
+	poolSize    = 300     // passages whose text is compared
+	poolBytes   = 400_000 // of their text
+	windowBytes = 700_000 // of their text and that of their neighbours, as far as these are looked at
 )
 
 // resolve makes steps and times a range of events, and events one of passages.

@@ -17,6 +17,7 @@ const (
 	saturation  = 1.2       // k1 of BM25
 	lengths     = .5        // b of BM25
 	decay       = .5        // of a passage's weight with each step away
+	wideDecay   = .65       // the same, for what the feedback brings
 	aboutWeight = 2.0       // of who speaks and when, which belong to one passage alone
 	pause       = time.Hour // what is further apart is another conversation
 )
@@ -61,12 +62,12 @@ func (c *scorer) countAll(docs []*doc) {
 }
 
 // alone scores passages without their neighbours.
-func (c *scorer) alone() { c.run(0) }
+func (c *scorer) alone() { c.run(0, decay) }
 
 // windows scores passages with their neighbours.
-func (c *scorer) windows() { c.run(reach) }
+func (c *scorer) windows() { c.run(reach, decay) }
 
-func (c *scorer) run(reach int) {
+func (c *scorer) run(reach int, decay float64) {
 	c.countAll(c.docs)
 	c.weighAbout()
 	n := len(c.terms)
@@ -74,13 +75,13 @@ func (c *scorer) run(reach int) {
 	length := make([]float64, len(c.docs))
 	mean := 0.0
 	for i, d := range c.docs {
-		d.around(reach, func(o *doc, w float64) { length[i] += w * float64(len(o.text)-o.label) })
+		d.around(reach, decay, func(o *doc, w float64) { length[i] += w * float64(len(o.text)-o.label) })
 		mean += length[i]
 	}
 	mean /= math.Max(1, float64(len(c.docs)))
 	for i, d := range c.docs {
 		clear(tf)
-		d.around(reach, func(o *doc, w float64) {
+		d.around(reach, decay, func(o *doc, w float64) {
 			for k, f := range o.tf {
 				tf[k] += w * f
 			}
@@ -97,21 +98,17 @@ func (c *scorer) run(reach int) {
 
 // around calls f with d and its neighbours up to n steps away, as far as no
 // pause lies between them.
-func (d *doc) around(n int, f func(o *doc, weight float64)) {
+func (d *doc) around(n int, decay float64, f func(o *doc, weight float64)) {
 	f(d, 1)
-	w := 1.0
-	for k, from := d.prev, d; n > 0 && k != nil && len(k.tf) == len(d.tf); k, from = k.prev, k {
-		if w *= decay; w < math.Pow(decay, float64(n)) || apart(k, from) {
-			break
-		}
+	w, from := decay, d
+	for i, k := 0, d.prev; i < n && k != nil && len(k.tf) == len(d.tf) && !apart(k, from); i, k = i+1, k.prev {
 		f(k, w)
+		w, from = w*decay, k
 	}
-	w = 1.0
-	for k, from := d.next, d; n > 0 && k != nil && len(k.tf) == len(d.tf); k, from = k.next, k {
-		if w *= decay; w < math.Pow(decay, float64(n)) || apart(from, k) {
-			break
-		}
+	w, from = decay, d
+	for i, k := 0, d.next; i < n && k != nil && len(k.tf) == len(d.tf) && !apart(from, k); i, k = i+1, k.next {
 		f(k, w)
+		w, from = w*decay, k
 	}
 }
 
@@ -122,7 +119,7 @@ func (c *scorer) weighAbout() {
 	df := map[string]int{}
 	found := make([][]string, len(c.docs))
 	for i, d := range c.docs {
-		for k, t := range c.terms {
+		for k, t := range c.p.terms { // not those of the feedback
 			if d.named[k] {
 				found[i] = append(found[i], strconv.Itoa(k)+" "+t.text)
 			}
@@ -205,7 +202,7 @@ func (c *scorer) expand(ranked []*doc) []*doc {
 		more[i].idf = feedbackWeight * t.idf / strongest * idf(float64(df[t.text]), float64(len(c.docs)))
 	}
 	wider := &scorer{a: c.a, p: c.p, docs: c.docs, terms: append(slices.Clone(c.terms), more...), total: c.total}
-	wider.windows()
+	wider.run(reach, wideDecay)
 	rest := slices.DeleteFunc(rank(c.docs), func(d *doc) bool { return slices.Contains(first, d) })
 	return append(first, rest...)
 }

@@ -35,8 +35,7 @@ func (x *Index) Search(ctx context.Context, q Query) (Result, error) {
 }
 
 func (s *searcher) search(ctx context.Context) (Result, error) {
-	err := s.tx.QueryRowContext(ctx, "SELECT coalesce(max(seq), 0) FROM event").Scan(&s.newest)
-	if err != nil {
+	if err := s.tx.QueryRowContext(ctx, "SELECT coalesce(max(seq), 0) FROM event").Scan(&s.newest); err != nil {
 		return Result{}, err
 	}
 	if err := s.tx.QueryRowContext(ctx, "SELECT CAST(value AS INTEGER) FROM meta WHERE key = 'passages'").Scan(&s.total); err != nil {
@@ -45,12 +44,9 @@ func (s *searcher) search(ctx context.Context) (Result, error) {
 	if err := s.resolve(ctx); err != nil {
 		return Result{}, err
 	}
-	pool, err := newPool(ctx, s)
-	if err != nil {
-		return Result{}, err
-	}
-	defer pool.close()
+	pool := newPool(s)
 	var ranked []*doc
+	var err error
 	switch p := s.p; {
 	case p.lo > p.hi:
 	case len(p.Exact) > 0 || p.re != nil:
@@ -80,8 +76,7 @@ func (s *searcher) worded(ctx context.Context, pool *pool) ([]*doc, error) {
 	c := &scorer{a: s.a, p: s.p, docs: pool.sorted(), terms: s.p.terms, total: float64(s.total)}
 	c.alone()
 	ranked := rank(c.docs)
-	near := ranked[:min(len(ranked), wide+2*s.p.Limit)]
-	if err := pool.surround(ctx, near, len(s.p.must) == 0); err != nil {
+	if err := pool.surround(ctx, ranked, len(s.p.must) == 0); err != nil {
 		return nil, err
 	}
 	c.docs = pool.sorted()
@@ -116,12 +111,16 @@ func newestFirst(docs []*doc) []*doc {
 	return docs
 }
 
-// joined is how many hits get their neighbours: those beyond are there to fill
-// a budget, in which a neighbour that matters is a hit itself.
-const joined = 10
+// joined is up to which limit hits get their neighbours. Beyond, hits are there
+// to fill a budget, in which a neighbour that matters is a hit itself.
+const joined = 20
+
+// fillers is how many hits that are too long for the rest of a budget are
+// passed over in search of shorter ones.
+const fillers = 10
 
 // neighbourSize is the most bytes of a neighbour's quote.
-const neighbourSize = 240
+const neighbourSize = 400
 
 // compose makes hits of what was ranked: versions of a fact in order, what was
 // quoted beside a better hit not again, as many as limit and budget allow.
@@ -129,7 +128,7 @@ func (s *searcher) compose(ctx context.Context, pool *pool, ranked []*doc) (Resu
 	var r Result
 	ranked, superseded := s.versions(ranked)
 	shown := map[int64]bool{} // passages
-	tokens := int64(0)
+	tokens, passed := int64(0), 0
 	for _, d := range ranked {
 		if shown[d.id] {
 			continue
@@ -141,7 +140,7 @@ func (s *searcher) compose(ctx context.Context, pool *pool, ranked []*doc) (Resu
 		h := Hit{Event: d.event(), Step: d.step, Type: d.typ, Tool: d.tool, File: d.file, Time: d.time, Score: d.score,
 			Text: s.quote(d), SupersededBy: superseded[d]}
 		ids := []int64{d.id}
-		if len(r.Hits) < joined {
+		if s.p.Limit <= joined {
 			var err error
 			if ids, err = s.join(ctx, pool, d, &h, shown); err != nil {
 				return r, err
@@ -150,7 +149,10 @@ func (s *searcher) compose(ctx context.Context, pool *pool, ranked []*doc) (Resu
 		cost := h.tokens()
 		if s.p.Tokens > 0 && tokens+cost > s.p.Tokens && len(r.Hits) > 0 {
 			r.More = true
-			break
+			if passed++; passed == fillers {
+				break
+			}
+			continue // a shorter one may still fit
 		}
 		tokens += cost
 		for _, id := range ids {
@@ -177,25 +179,32 @@ func (h *Hit) tokens() int64 {
 // quoted already, and returns the passages that it quotes then.
 func (s *searcher) join(ctx context.Context, pool *pool, d *doc, h *Hit, shown map[int64]bool) ([]int64, error) {
 	ids := []int64{d.id}
-	before, err := pool.query(ctx, pool.before, d.event()<<passageBits, 1)
+	first, last := d.event()<<passageBits, (d.event()+1)<<passageBits-1
+	before, err := pool.beside(ctx, queryBefore, []int64{first})
 	if err != nil {
 		return nil, err
 	}
-	after, err := pool.query(ctx, pool.after, (d.event()+1)<<passageBits-1, 1)
+	after, err := pool.beside(ctx, queryAfter, []int64{last})
 	if err != nil {
 		return nil, err
 	}
-	for _, o := range before {
-		if !shown[o.id] && !apart(o, d) {
-			h.Before = append(h.Before, glovebox.Quote{Event: o.event(), Text: tail(o.text, neighbourSize)})
-			ids = append(ids, o.id)
-		}
+	var b, a int64
+	if n := before[first]; len(n) > 0 {
+		b = n[len(n)-1]
 	}
-	for _, o := range after {
-		if !shown[o.id] && !apart(d, o) {
-			h.After = append(h.After, glovebox.Quote{Event: o.event(), Text: head(o.text, neighbourSize)})
-			ids = append(ids, o.id)
-		}
+	if n := after[last]; len(n) > 0 {
+		a = n[0]
+	}
+	if err := pool.fetch(ctx, []int64{b, a}); err != nil {
+		return nil, err
+	}
+	if o := pool.docs[b]; o != nil && !shown[b] && !apart(o, d) {
+		h.Before = append(h.Before, glovebox.Quote{Event: o.event(), Text: tail(o.text, neighbourSize)})
+		ids = append(ids, b)
+	}
+	if o := pool.docs[a]; o != nil && !shown[a] && !apart(d, o) {
+		h.After = append(h.After, glovebox.Quote{Event: o.event(), Text: head(o.text, neighbourSize)})
+		ids = append(ids, a)
 	}
 	return ids, nil
 }
