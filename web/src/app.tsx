@@ -13,6 +13,7 @@ import { ShortcutOverlay, useShortcut } from "./ui/shortcuts";
 import { Toasts } from "./ui/toast";
 
 const JobPage = lazy(() => import("./pages/job"));
+const ProjectsPage = lazy(() => import("./pages/projects"));
 
 export function App() {
   const place = usePlace();
@@ -34,9 +35,9 @@ export function App() {
       setQuery({ link: null });
     }
   }, [link, first, id]);
-  const page = first === "jobs" && id ? "job" : first === "new" ? "new" : "jobs";
+  const page = first === "jobs" && id ? "job" : first === "new" ? "new" : first === "projects" ? "projects" : "jobs";
   useEffect(() => {
-    if (page !== "job") document.title = page === "new" ? "New job \u2013 Glovebox" : "Jobs \u2013 Glovebox";
+    if (page !== "job") document.title = page === "new" ? "New job \u2013 Glovebox" : page === "projects" ? "Project memory \u2013 Glovebox" : "Jobs \u2013 Glovebox";
   }, [page]);
 
   return (
@@ -63,6 +64,9 @@ export function App() {
           <a href={href.create} aria-current={page === "new" ? "page" : undefined}>
             New job
           </a>
+          <a href={href.projects} aria-current={page === "projects" ? "page" : undefined}>
+            Projects
+          </a>
         </nav>
         <div className="top-end">
           {token && (
@@ -77,7 +81,7 @@ export function App() {
       <main id="main" tabIndex={-1} className={`page-${page}`}>
         <Guard key={place.path.join("/")}>
           <Suspense fallback={<Loading />}>
-            {link ? <Loading /> : gate ? <TokenGate /> : page === "job" ? <JobPage key={id! + token} id={id!} /> : page === "new" ? <NewJobPage key={token} /> : <JobsPage key={token} />}
+            {link ? <Loading /> : gate ? <TokenGate /> : page === "job" ? <JobPage key={id! + token} id={id!} /> : page === "new" ? <NewJobPage key={token} /> : page === "projects" ? <ProjectsPage key={(id ?? "") + token} name={id} /> : <JobsPage key={token} />}
           </Suspense>
         </Guard>
       </main>

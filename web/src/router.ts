@@ -41,6 +41,8 @@ export function usePlace(): Place {
 export const href = {
   jobs: "#/",
   create: "#/new",
+  projects: "#/projects",
+  project: (name: string) => `#/projects/${encodeURIComponent(name)}`,
   job: (id: string) => `#/jobs/${encodeURIComponent(id)}`,
 };
 

@@ -4,6 +4,7 @@ import { useState } from "react";
 import { count, dollars, percent, plural } from "../model/format";
 import { reasonOf, thinned, total, type Fold as FoldMark, type WindowPoint } from "../model/memory";
 import { plain } from "../model/ansi";
+import { href } from "../router";
 import { Button, Empty } from "../ui/controls";
 import { useJob } from "./context";
 import { useChartWidth } from "./usage";
@@ -28,6 +29,7 @@ export default function MemoryPane() {
     );
   const last = history.steps.at(-1)?.step ?? 0;
   const at = Math.min(step ?? last, last);
+  const project = m.project?.name ?? view.project;
   const instructions = [...m.instructions].filter(([, i]) => i.text);
   return (
     <div className="usage memory-pane">
@@ -77,11 +79,13 @@ export default function MemoryPane() {
           ))}
         </section>
       )}
-      {m.project && (
+      {project && (
         <section>
-          <h3>Project {plain(m.project.name)}</h3>
-          <p className="note">{m.project.files.length > 0 ? "What earlier jobs of it noted." : "Nothing was noted by earlier jobs."}</p>
-          {m.project.files.map((f) => (
+          <h3>Project {plain(project)}</h3>
+          <p className="note">
+            {m.project?.files.length ? "What earlier jobs of it noted; this one adds to it when it is complete." : "Nothing was noted by earlier jobs; this one is the first, if it is complete."} <a href={href.project(project)}>Read or change it</a>
+          </p>
+          {m.project?.files.map((f) => (
             <Fold key={f.name} title={<code>{plain(f.name)}</code>} peek={firstLine(f.text)}>
               {() => <Verbatim text={f.text} />}
             </Fold>

@@ -83,7 +83,7 @@ export function NewJobPage() {
     setBusy("Sending");
     try {
       const rules = allow.split(/[\s,]+/).filter(Boolean);
-      const s: Submission & { project?: string } = { task };
+      const s: Submission = { task };
       if (model.trim()) s.model = model.trim();
       if (project.trim()) s.project = project.trim();
       if (Object.keys(limits).length > 0) s.limits = limits;
@@ -166,7 +166,7 @@ export function NewJobPage() {
         </section>
         <section>
           <h2>Project memory</h2>
-          <Field label="Name of the project" placeholder="none" value={project} onChange={(e) => setProject(e.target.value)} maxLength={100} spellCheck={false} error={fieldError("project")} hint="What its jobs learn is noted for the next one of the same name." />
+          <Field label="Name of the project" placeholder="none" value={project} onChange={(e) => setProject(e.target.value)} maxLength={64} spellCheck={false} error={fieldError("project")} hint={<>What its jobs learn is noted for the next one of the same name. <a href={href.projects}>See it</a></>} />
         </section>
         <section>
           <h2>Network</h2>

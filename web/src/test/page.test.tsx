@@ -201,3 +201,48 @@ describe("a job", () => {
     expect(asked.filter((a) => a.path.endsWith("/model")).at(-1)?.body).toBe('{"model":"y:z"}');
   });
 });
+
+describe("the memory of projects", () => {
+  const project = (o: object = {}) => ({ project: "billing", memory: true, updated_at: "2026-01-01T00:00:00Z", files: [{ name: "conventions.md", size: 4, updated_at: "2026-01-01T00:00:00Z" }], ...o });
+
+  it("is listed, with what to do where there is none", async () => {
+    answers = () => ({ json: { projects: [project(), project({ project: "other", memory: false })] } });
+    await open("#/projects");
+    expect((await screen.findByText("billing")).closest("a")?.getAttribute("href")).toBe("#/projects/billing");
+    expect(screen.getAllByText("off")).toHaveLength(1);
+  });
+
+  it("can be read, changed only as it was read, turned off and removed", async () => {
+    answers = (method, path) =>
+      path.endsWith("/memory/conventions.md") && method === "GET" ? { text: xss, headers: { ETag: '"t1"' } } : method === "PUT" && path === "projects/billing" ? { json: project({ memory: false }) } : method === "DELETE" ? { json: {} } : { json: project() };
+    const page = await open("#/projects/billing");
+    fireEvent.click(await screen.findByText("conventions.md"));
+    const text = (await screen.findByLabelText("Text of conventions.md")) as HTMLTextAreaElement;
+    expect(text.value).toBe(xss);
+    expect(page.querySelector("img, script")).toBeNull();
+    fireEvent.change(text, { target: { value: "tabs" } });
+    fireEvent.click(screen.getByText("Save"));
+    await waitFor(() => expect(asked.some((a) => a.method === "PUT")).toBe(true));
+    const put = asked.find((a) => a.method === "PUT")!;
+    expect([put.path, put.body, put.headers.get("If-Match")]).toEqual(["projects/billing/memory/conventions.md", "tabs", '"t1"']);
+    fireEvent.click(screen.getByRole("checkbox"));
+    expect(await screen.findByText(/It is off/)).toBeTruthy();
+    fireEvent.change(screen.getByLabelText("Another file"), { target: { value: "notes.md" } });
+    fireEvent.click(screen.getByText("Add"));
+    expect(await screen.findByLabelText("Text of notes.md")).toBeTruthy();
+    fireEvent.click(screen.getByText("Forget all of it"));
+    fireEvent.click(screen.getByText("Forget it for good"));
+    await waitFor(() => expect(asked.at(-1)!.method + asked.at(-1)!.path).toContain("projects"));
+    expect(asked.some((a) => a.method === "DELETE" && a.path === "projects/billing")).toBe(true);
+  });
+
+  it("is named in a new job", async () => {
+    answers = (method, path) => (method === "POST" ? { status: 202, json: { job_id: "j9" } } : path === "settings" ? { json: { default_model: "m:x", default_limits: {} } } : { json: { jobs: [] } });
+    await open("#/new");
+    fireEvent.change(await screen.findByLabelText("Task"), { target: { value: "go on" } });
+    fireEvent.change(screen.getByLabelText("Name of the project"), { target: { value: "billing" } });
+    fireEvent.click(screen.getByText(/Start the job/));
+    await waitFor(() => expect(asked.some((a) => a.method === "POST")).toBe(true));
+    expect(JSON.parse(asked.find((a) => a.method === "POST")!.body as string)).toEqual({ task: "go on", project: "billing" });
+  });
+});
