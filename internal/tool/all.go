@@ -7,6 +7,6 @@ func All() []Tool {
 		Shell(), ShellOutput(), ShellInput(), ShellStop(),
 		ReadFile(), WriteFile(), EditFile(), ApplyPatch(), MoveFile(), DeleteFile(), ListFiles(), SearchFiles(),
 		InstallPackage(), RunTests(), Code(), ReadOutput(), Preview(), GUI(),
-		SetPlan(), AskUser(), FinishJob(),
+		Recall(), OpenEvent(), Note(), SetPlan(), AskUser(), FinishJob(),
 	}
 }

@@ -100,7 +100,7 @@ func TestAll(t *testing.T) {
 		names = append(names, x.Name)
 	}
 	want := "shell shell_output shell_input shell_stop read_file write_file edit_file apply_patch move_file delete_file " +
-		"list_files search_files install_package run_tests code read_output preview gui plan ask_user finish"
+		"list_files search_files install_package run_tests code read_output preview gui recall open_event note plan ask_user finish"
 	if got := strings.Join(names, " "); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}

@@ -2,8 +2,6 @@ package recall
 
 import (
 	"context"
-	"errors"
-	"os"
 	"path/filepath"
 	"sync"
 
@@ -33,32 +31,6 @@ func (k *Keeper) Remove(id string) error {
 		return glovebox.Invalid("id", "", "%q is not the id of a job", id)
 	}
 	return removeFiles(k.path(id))
-}
-
-// Sweep deletes the indexes of jobs that keep does not want, and returns of
-// how many.
-func (k *Keeper) Sweep(keep func(id string) bool) (int, error) {
-	entries, err := os.ReadDir(k.Dir)
-	if errors.Is(err, os.ErrNotExist) {
-		return 0, nil
-	}
-	n := 0
-	for _, e := range entries {
-		id, ok := cutSuffix(e.Name(), ".db")
-		if !ok || !glovebox.ValidID(id) || keep(id) {
-			continue
-		}
-		err = errors.Join(err, k.Remove(id))
-		n++
-	}
-	return n, err
-}
-
-func cutSuffix(name, suffix string) (string, bool) {
-	if filepath.Ext(name) != suffix {
-		return "", false
-	}
-	return name[:len(name)-len(suffix)], true
 }
 
 // Job is the index of one job, kept in step with its log. It is safe for
