@@ -75,9 +75,19 @@ var (
 // zip returns an archive with the records and a file of standing instructions.
 func (r records) zip(t *testing.T) []byte {
 	t.Helper()
+	files := map[string]string{"AGENTS.md": "# Rules of this archive\n\n" + fileRule + "\n"}
+	for i, text := range r.files {
+		files[recordName(i+1)] = text
+	}
+	return zipped(t, files)
+}
+
+// zipped returns files as an archive.
+func zipped(t *testing.T, files map[string]string) []byte {
+	t.Helper()
 	var buf bytes.Buffer
 	z := zip.NewWriter(&buf)
-	add := func(name, text string) {
+	for name, text := range files {
 		w, err := z.Create(name)
 		if err != nil {
 			t.Fatal(err)
@@ -85,10 +95,6 @@ func (r records) zip(t *testing.T) []byte {
 		if _, err := w.Write([]byte(text)); err != nil {
 			t.Fatal(err)
 		}
-	}
-	add("AGENTS.md", "# Rules of this archive\n\n"+fileRule+"\n")
-	for i, text := range r.files {
-		add(recordName(i+1), text)
 	}
 	if err := z.Close(); err != nil {
 		t.Fatal(err)

@@ -6,7 +6,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 
 	"github.com/glovebox-dev/glovebox"
@@ -31,15 +30,9 @@ type clerk struct {
 	t       *testing.T
 	records records
 
-	step    int // answers that were taken
-	asked   []string
-	answer  llmtest.Answer
-	ruled   bool // the user's rule was seen
-	filed   bool // the file's rule was seen
-	told    bool // the user's fact was seen
-	called  int  // calls of tools
-	repeats int  // answers that had to be given again
-	unknown int  // calls with an unknown outcome
+	actor
+	lacking map[string]bool // what was missing in a request, so that it is said once
+	seen    map[string]bool // what was in one
 
 	next      int // record to read
 	ending    int // step of the end
@@ -48,12 +41,11 @@ type clerk struct {
 	grepped   bool
 	summaries summaries
 
-	events chan string  // what the test is to react to
-	steps  atomic.Int64 // answers that were taken, for the test
+	events chan string // what the test is to react to
 }
 
 func newClerk(t *testing.T, r records) *clerk {
-	return &clerk{t: t, records: r, next: 1, found: map[string]string{}, events: make(chan string, 64)}
+	return &clerk{t: t, records: r, next: 1, found: map[string]string{}, lacking: map[string]bool{}, seen: map[string]bool{}, events: make(chan string, 64)}
 }
 
 // reply answers a request.
@@ -62,40 +54,25 @@ func (c *clerk) reply(s llmtest.Sent) llmtest.Answer {
 	if spans := spansAsked(s); spans != nil {
 		return c.summaries.write(c, spans)
 	}
-	results, all := c.results(s.Last())
-	if !all { // the answer was lost
-		c.repeats++
-		return c.answer
+	before := c.step
+	answer := c.turn(s, c.act)
+	if c.step == before {
+		return answer
 	}
-	c.step++
-	c.steps.Store(int64(c.step))
-	c.answer = c.act(results)
-	c.asked = nil
-	for i := range c.answer.Blocks {
-		if b := &c.answer.Blocks[i]; b.Type == glovebox.BlockToolUse {
-			b.CallID = fmt.Sprintf("toolu_%04dx%d", c.step, i)
-			c.asked = append(c.asked, b.CallID)
-		}
-	}
-	switch {
-	case c.step == 20:
+	switch c.step {
+	case 12:
+		answer.Fault = llmtest.Fault{Kind: llmtest.Stall, After: 3}
+		c.event("kill in the middle of an answer")
+	case 20:
 		c.event("say a fact")
-	case c.step == 12:
-		return c.stall("in the middle of an answer")
+	case 31:
+		c.event("kill while tools run")
 	}
-	return c.answer
+	return answer
 }
 
 // event tells the test something.
 func (c *clerk) event(what string) { c.events <- what }
-
-// stall has the answer never end, and the test kill the server meanwhile.
-func (c *clerk) stall(why string) llmtest.Answer {
-	a := c.answer
-	a.Fault = llmtest.Fault{Kind: llmtest.Stall, After: 3}
-	c.event("kill " + why)
-	return a
-}
 
 // rules checks that a request has word for word what has to be in every one.
 func (c *clerk) rules(s llmtest.Sent) {
@@ -108,40 +85,19 @@ func (c *clerk) rules(s llmtest.Sent) {
 	if !slices.ContainsFunc(s.Messages[0].Blocks, func(b glovebox.Block) bool { return b.Text == clerkTask }) {
 		c.t.Errorf("step %d: the task is not in the request word for word", c.step)
 	}
-	for _, r := range []struct {
-		seen *bool
-		text string
-		by   int
-	}{{&c.ruled, userRule, 8}, {&c.filed, fileRule, 3}} {
-		now := has(r.text)
-		if *r.seen && !now || !now && c.step > r.by {
-			c.t.Errorf("step %d: %q is not in the request word for word", c.step, r.text)
+	for text, by := range map[string]int{userRule: 8, fileRule: 3} {
+		now := has(text)
+		if (c.seen[text] || c.step > by) && !now && !c.lacking[text] {
+			c.lacking[text] = true
+			c.t.Errorf("step %d: %q is not in the request word for word", c.step, text)
 		}
-		*r.seen = *r.seen || now
+		c.seen[text] = c.seen[text] || now
 	}
-	c.told = c.told || has(curator)
 	for line := range strings.Lines(first) { // what a summary says looks like nothing else
 		if strings.Contains(line, orders[:20]) && !strings.HasPrefix(line, "| ") {
 			c.t.Errorf("step %d: a summary gives orders: %q", c.step, line)
 		}
 	}
-}
-
-// results returns the results of the newest calls, in their order, and whether
-// they are all there.
-func (c *clerk) results(m glovebox.Message) (list []string, all bool) {
-	for _, id := range c.asked {
-		i := slices.IndexFunc(m.Blocks, func(b glovebox.Block) bool { return b.Type == glovebox.BlockToolResult && b.CallID == id })
-		if i < 0 {
-			return nil, false
-		}
-		text := llmtest.Text(glovebox.Message{Blocks: m.Blocks[i].Content})
-		if strings.Contains(text, glovebox.UnknownOutcome) {
-			c.unknown++
-		}
-		list = append(list, text)
-	}
-	return list, true
 }
 
 // act returns the next answer.
@@ -255,23 +211,6 @@ func (c *clerk) take(results []string) {
 	} else {
 		c.t.Errorf("recall does not find what the user said: %.2000s", last)
 	}
-}
-
-// do returns an answer with a thought, a few words and calls.
-func (c *clerk) do(text string, calls ...glovebox.Block) llmtest.Answer {
-	c.called += len(calls)
-	return llmtest.Answer{Blocks: append([]glovebox.Block{
-		{Type: glovebox.BlockReasoning, Text: fmt.Sprintf("Step %d: what comes next follows from the plan.", c.step)}, glovebox.Text(text)}, calls...)}
-}
-
-type obj = map[string]any
-
-func call(name string, input obj) glovebox.Block {
-	raw, err := json.Marshal(input)
-	if err != nil {
-		panic(err)
-	}
-	return glovebox.Block{Type: glovebox.BlockToolUse, Name: name, Input: raw}
 }
 
 // summaries are those that the clerk is asked for: not all of them are good.

@@ -22,7 +22,7 @@ const clerkWindow = 100_000
 // folded. At the end the model asks about things from the beginning.
 // GLOVEBOX_E2E_RECORDS is how many records of about 7,000 tokens it reads.
 func TestMemory(t *testing.T) {
-	n := 230
+	n := 210
 	if v := os.Getenv("GLOVEBOX_E2E_RECORDS"); v != "" {
 		var err error
 		if n, err = strconv.Atoi(v); err != nil {
@@ -36,7 +36,8 @@ func TestMemory(t *testing.T) {
 	model := llmtest.NewScripted(t, llmtest.Anthropic, clerkWindow, c.reply)
 	start := func() *server {
 		return serveWith(t, nil, []string{"ANTHROPIC_API_KEY=" + llmtest.Key, "ANTHROPIC_BASE_URL=" + model.URL,
-			"GLOVEBOX_MODELS=[{model: 'anthropic:*', window: 100000, max_output: 8000, reasoning: true, input_price: 3, output_price: 15, cache_read_price: 0.3, cache_write_price: 3.75}]"},
+			"GLOVEBOX_MODELS=[{model: 'anthropic:*', window: 100000, max_output: 8000, reasoning: true, input_price: 3, output_price: 15, cache_read_price: 0.3, cache_write_price: 3.75}]",
+			"GLOVEBOX_TEMPLATES=false"}, // one machine is started
 			data, "--model", "anthropic:scripted")
 	}
 	s := start()

@@ -61,16 +61,13 @@ func marked(api API, before, after []piece) error {
 	}
 	// What the last message adds may yet be marked: by the next request, of
 	// which its end is checked then, or never, if this one asks for something
-	// beside the conversation.
-	last, end := max(written, len(before)-1), len(after)
-	for end > 0 && after[end-1].place == "user" {
-		end--
-	}
-	for i, p := range after[:end] {
-		if i > last && p.mark {
+	// beside the conversation. A mark is at the end of a message.
+	last := max(written, len(before)-1)
+	for i := 0; i < len(after)-1; i++ {
+		if i > last && after[i].mark {
 			last = i
 		}
-		if i-last > maxUnmarked && marks < maxMarks {
+		if i-last > maxUnmarked && marks < maxMarks && after[i].place != after[i+1].place {
 			return fmt.Errorf("no cache breakpoint within %d blocks behind block %d, of %d", maxUnmarked, last, len(after))
 		}
 	}
