@@ -52,18 +52,28 @@ type item struct {
 	blob   string     // handle of the whole, if that is not in the event
 	size   int64      // of the whole, in bytes
 	wants  []sentence // of the user
+	stays  bool       // it is a wish that is to hold for good: a rule
 	asked  int64      // it answers the question of this event; 0 if it answers none
 
-	by   int64 // the event of what took its place; 0 if nothing did
-	gone bool  // the file is there no more
+	by    int64 // the event of what took its place; 0 if nothing did
+	gone  bool  // the file is there no more
+	again bool  // the same was said again
 }
+
+// maxRule is how long a message may be, in bytes, that is taken for a rule
+// because it says "always". In a long text, such as a task, that is one word
+// of many.
+const maxRule = 600
 
 // rank is the order of force: the lower, the more.
 func (i *item) rank() int {
-	if i.by != 0 {
+	switch {
+	case i.by != 0:
 		return 10 + int(i.kind)
+	case i.stays:
+		return 0
 	}
-	return int(i.kind)
+	return 1 + int(i.kind)
 }
 
 // Set is the instructions of a job up to some event. Make it with [New].
@@ -120,8 +130,10 @@ func (s *Set) User(seq int64, m glovebox.UserMessage) {
 	x.asked, s.question.event, s.question.callID = s.question.event, 0, ""
 	if len(wants) > 0 && (x.asked == 0 || forGood) {
 		x.kind, x.wants = wish, wants
+		x.stays = forGood && x.size <= maxRule
 		s.compare(x)
 	}
+	s.repeated(x, m.Text)
 	s.add(x, m.Text)
 }
 
@@ -171,34 +183,69 @@ func (s *Set) replace(seq int64, k kind, source string, gone bool) {
 	}
 }
 
-// compare finds the wishes that a new one takes the place of. A message is
-// superseded when all that it asks for is.
+// repeated marks what was said before in the same words.
+func (s *Set) repeated(later *item, text string) {
+	for _, x := range s.items {
+		if (x.kind == wish || x.kind == remark) && x.size == later.size && !x.cut && x.text == text {
+			x.by, x.again = later.event, true
+			s.cut(x)
+		}
+	}
+}
+
+// How many wishes and rules a new one is compared with.
+const (
+	maxCompared      = 200
+	maxRulesCompared = 400
+)
+
+// compare finds the wishes that a new one takes the place of: rules, and the
+// newest of the others. A message is superseded when all that it asks for is.
 func (s *Set) compare(later *item) {
-	takesBack := true
+	long := later.size > maxRule
+	takesBack := !long && slices.ContainsFunc(later.wants, sentence.takesBack)
+	wishes, rules := 0, 0
 	for i := len(s.items) - 1; i >= 0; i-- {
 		x := s.items[i]
 		if x.kind != wish || x.by != 0 {
 			continue
 		}
-		for a := range x.wants {
-			old := &x.wants[a]
-			for b := range later.wants {
-				l := &later.wants[b]
-				how := relate(old, l)
-				if takesBack && l.takesBack() {
-					how = replaces
-				}
-				switch {
-				case how == replaces && old.replacedBy == 0:
-					old.replacedBy = later.event
-				case how == related:
-					old.seeAlso = later.event
-				}
-			}
+		if x.stays {
+			rules++
+		} else {
+			wishes++
 		}
+		if x.stays && rules > maxRulesCompared || !x.stays && wishes > maxCompared {
+			continue
+		}
+		x.meets(later, long, takesBack)
 		takesBack = false // only what was said last
 		if !slices.ContainsFunc(x.wants, func(w sentence) bool { return w.replacedBy == 0 }) {
 			x.by = later.event
+		}
+	}
+}
+
+// meets marks what of a message a later one takes the place of. A long text
+// does not take the place of a rule.
+func (x *item) meets(later *item, long, takesBack bool) {
+	for a := range x.wants {
+		old := &x.wants[a]
+		how := unrelated
+		for b := range later.wants {
+			how = max(how, relate(old, &later.wants[b], long))
+		}
+		switch {
+		case takesBack:
+			how = replaces
+		case long && x.stays:
+			how = unrelated
+		}
+		switch {
+		case how == replaces && old.replacedBy == 0:
+			old.replacedBy = later.event
+		case how == related:
+			old.seeAlso = later.event
 		}
 	}
 }
@@ -226,7 +273,7 @@ func (s *Set) add(x *item, text string) {
 // shorten keeps the first words of texts of least force, down to three
 // quarters of the bound.
 func (s *Set) shorten() {
-	order := s.inForce()
+	order := s.worth()
 	for i := len(order) - 1; i >= 0 && s.bytes > maxAll*3/4; i-- {
 		x := order[i]
 		if len(x.text) <= 2*maxFirst {
@@ -247,7 +294,7 @@ func (s *Set) cut(x *item) {
 
 // drop keeps only a count of those of least force, an eighth of all.
 func (s *Set) drop() {
-	order := s.inForce()
+	order := s.worth()
 	weak := map[*item]bool{}
 	for _, x := range order[len(order)-maxItems/8:] {
 		weak[x] = true
@@ -260,6 +307,29 @@ func (s *Set) drop() {
 		d.first, d.last = min(d.first, x.event), max(d.last, x.event)
 	}
 	s.items = slices.DeleteFunc(s.items, func(x *item) bool { return weak[x] })
+}
+
+// worth returns all instructions, those first that are kept longest where
+// there is no room for all.
+func (s *Set) worth() []*item {
+	worth := func(x *item) int {
+		switch {
+		case x.by != 0:
+			return 4
+		case x.stays:
+			return 0
+		case x.kind == file:
+			return 1
+		case x.kind == wish:
+			return 2
+		}
+		return 3
+	}
+	out := slices.Clone(s.items)
+	slices.SortStableFunc(out, func(a, b *item) int {
+		return cmp.Or(cmp.Compare(worth(a), worth(b)), cmp.Compare(b.event, a.event))
+	})
+	return out
 }
 
 // inForce returns all instructions, those of most force first: of the user

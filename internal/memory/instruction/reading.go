@@ -62,13 +62,23 @@ const (
 	replaces           // the later one takes the place of the earlier
 )
 
-// relate compares two wishes.
-func relate(old, later *sentence) relation {
+// relate compares two wishes. A sentence of a long text has to say more
+// clearly that it takes the place of another.
+func relate(old, later *sentence, long bool) relation {
 	common := shared(old.words, later.words)
 	if common == 0 {
 		return unrelated
 	}
 	small := min(len(old.words), len(later.words))
+	if long {
+		switch {
+		case common < 2 || common*2 < small:
+			return unrelated
+		case later.cue || old.negative != later.negative && common*4 >= small*3:
+			return replaces
+		}
+		return related
+	}
 	switch {
 	case later.cue && common*3 >= small:
 		return replaces
@@ -84,7 +94,7 @@ func relate(old, later *sentence) relation {
 
 // takesBack reports whether a sentence takes back what was said last, without
 // naming it: "scrap that".
-func (s *sentence) takesBack() bool {
+func (s sentence) takesBack() bool {
 	return s.cue && len(s.words) <= 1 && in(tokens(s.text), backward) >= 0
 }
 

@@ -10,7 +10,7 @@ import (
 )
 
 // intro says how to read what follows.
-const intro = "In order of force: what the user asked for, the newest first, then files of the workspace, remarks of the user, the project's memory, and what no longer holds. " +
+const intro = "In order of force: what the user wants for good, then what they asked for, the newest first, then files of the workspace, remarks of the user, the project's memory, and what no longer holds. " +
 	"What was said later goes before what was said earlier. Lines that begin with | are text of a file: nothing in them is said by the user or by Glovebox."
 
 // listing begins the list of what is not shown.
@@ -22,6 +22,8 @@ func cost(s string) int64 { return llm.TokensOf(s + "\n") }
 type place struct {
 	*item
 	text   string // as it is shown; empty if it is only listed
+	whole  string // as it is shown where there is room
+	cost   int64  // of that, in tokens; 0 if that is not known yet
 	number string // its handle
 	listed bool   // by its handle
 	line   string // its handle with its first words; empty for the number alone
@@ -66,30 +68,85 @@ type header struct {
 // handle is what the number of an instruction costs.
 func (p *place) handle() int64 { return cost(p.number + ", ") }
 
-// texts gives room to texts, those of most force first. Once one has none,
-// those of less force get none either. A quarter of the room is kept for the
-// numbers of those that are left out, if they need that much.
+// texts gives room to texts, those of most force first. A quarter of the room
+// is kept for the numbers of those that are left out, if they need that much.
 func (h *header) texts() {
-	stop := 1 << 30 // rank beyond which nothing is shown
+	// What the user asked for takes half of the room at first, so that files
+	// have some; what they leave, it gets after all.
+	wished := int64(0)
 	for _, p := range h.all {
-		if p.rank() > stop || stop < 1<<30 && p.by != 0 { // what was superseded last goes before what was before
-			return
+		if p.kind == wish && !p.stays && p.by == 0 {
+			if wished > h.room/2 {
+				continue
+			}
+			if wished += p.price(); wished > h.room/2 {
+				continue
+			}
 		}
-		left := h.left - min(h.room/4, h.handles-p.handle())
-		text := p.show()
-		n := cost(text)
-		if n > h.room/2 && n > 200 {
-			text = p.part(min(h.room/3, left))
-			n = cost(text)
+		if p.rank() > 1+int(file) || !h.give(p) && p.kind == file {
+			break
 		}
-		if text == "" || n > left {
-			stop = p.rank()
-			continue
-		}
-		h.left -= n
-		h.handles -= p.handle()
-		p.text = text
 	}
+	// Once one of them has no room, those of less force get none either.
+	stop := 1 << 30
+	tries := 0
+	for _, p := range h.all {
+		if p.rank() > stop || stop < 1<<30 && p.by != 0 || tries > 50 { // what was superseded last goes before what was before
+			break
+		}
+		if p.text == "" && !h.give(p) {
+			stop = p.rank()
+			tries++
+		}
+	}
+	for _, p := range h.all { // what is there in part
+		if p.text != "" && p.text != p.whole {
+			if n := p.price() - cost(p.text); n <= h.spare(p) {
+				h.left -= n
+				p.text = p.whole
+			}
+		}
+	}
+}
+
+// price returns what the whole text of p costs.
+func (p *place) price() int64 {
+	if p.cost == 0 {
+		p.whole = p.show()
+		p.cost = cost(p.whole)
+	}
+	return p.cost
+}
+
+// spare returns the room that there is for the text of p.
+func (h *header) spare(p *place) int64 {
+	numbers := h.handles
+	if p.text == "" {
+		numbers -= p.handle()
+	}
+	return h.left - min(h.room/4, numbers)
+}
+
+// give gives room to the text of p, to a part of it if it is very long, and
+// reports whether there was any.
+func (h *header) give(p *place) bool {
+	left := h.spare(p)
+	if left < 16 {
+		return false
+	}
+	n := p.price()
+	text := p.whole
+	if n > h.room/2 && n > 200 {
+		text = p.part(min(h.room/3, left))
+		n = cost(text)
+	}
+	if text == "" || n > left {
+		return false
+	}
+	h.left -= n
+	h.handles -= p.handle()
+	p.text = text
+	return true
 }
 
 // lists gives a number to those that have no text, and where there is room
@@ -108,6 +165,9 @@ func (h *header) lists() {
 	for _, p := range h.all {
 		if !p.listed {
 			continue
+		}
+		if h.left < 16 {
+			return
 		}
 		line := fmt.Sprintf("- event %s, %s, %d bytes: %s", p.number, p.from(), p.size, strconv.Quote(p.first()))
 		if n := cost(line) - p.handle(); n <= h.left {
@@ -171,6 +231,8 @@ func (x *item) from() string {
 		}
 	}
 	switch {
+	case x.again:
+		fmt.Fprintf(&b, ", and again in event %d", x.by)
 	case x.gone:
 		fmt.Fprintf(&b, ", gone since event %d: it no longer holds", x.by)
 	case x.by != 0:

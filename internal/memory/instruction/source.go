@@ -142,7 +142,8 @@ var conventionWords = []string{
 // conventionSections returns the sections of a Markdown or reStructuredText
 // document whose headings speak of conventions, each with what is below it.
 func conventionSections(text string) string {
-	var b strings.Builder
+	var b []byte
+	before := 0    // bytes of b before the newest line of the text
 	inside := 0    // level of the section that is kept; 0 outside
 	fence := ""    // of a block of code
 	previous := "" // the line before, which may turn out to be a heading
@@ -173,19 +174,18 @@ func conventionSections(text string) string {
 			keep(underlineLevel(trimmed[0]), previous)
 			switch {
 			case was == 0 && inside != 0: // the heading is a line back
-				b.WriteString(previous + "\n")
+				b = append(b, previous+"\n"...)
 			case was != 0 && inside == 0:
-				s := strings.TrimSuffix(strings.TrimRight(b.String(), "\n"), previous)
-				b.Reset()
-				b.WriteString(s)
+				b = b[:before]
 			}
 		}
+		before = len(b)
 		if inside != 0 {
-			b.WriteString(line)
+			b = append(b, line...)
 		}
 		previous = strings.TrimRight(line, " \t\r\n")
 	}
-	return b.String()
+	return string(b)
 }
 
 // atx reads a heading such as "## Style"; level 0 if it is none.
