@@ -290,21 +290,3 @@ func TestTokensFollowTheProvider(t *testing.T) {
 		t.Errorf("%d tokens, the provider counted 90010 before the answer", got)
 	}
 }
-
-func BenchmarkRequest(b *testing.B) {
-	l := newLog()
-	for i := range 2000 {
-		id := fmt.Sprint("c", i)
-		l.ask()
-		l.answer(glovebox.Text("I look."), use(id))
-		l.result(id, strings.Repeat("output\n", 30))
-	}
-	bld := New(options)
-	for _, e := range l.events {
-		bld.Apply(e)
-	}
-	b.ReportAllocs()
-	for b.Loop() {
-		bld.Digest(bld.Request(1000))
-	}
-}

@@ -41,11 +41,11 @@ func (b *Builder) holds(s glovebox.Span) bool {
 }
 
 // merged shortens the texts of nodes: of each its first lines.
-func merged(nodes []glovebox.Summary) string {
+func merged(nodes []node) string {
 	var w strings.Builder
 	for _, n := range nodes {
 		left := maxMerged / fanout
-		for _, l := range lines(n.Text) {
+		for _, l := range strings.Split(n.Text, "\n") {
 			l = oneLine(l, 160)
 			if left -= len(l) + 1; left < 0 {
 				break

@@ -1,7 +1,10 @@
 package memory
 
 import (
+	"strings"
+
 	"github.com/glovebox-dev/glovebox"
+	"github.com/glovebox-dev/glovebox/internal/llm"
 )
 
 // fanout is how many nodes of a level one of the next level stands for.
@@ -15,14 +18,21 @@ const keptNodes = 4
 // gap or overlap; node i of a level above stands for the nodes fanout*i to
 // fanout*i+7 of the level below. Nodes are only ever added.
 type tree struct {
-	levels [][]glovebox.Summary // of a node with a parent the text is gone: the log has it
-	shown  int64                // the event up to which the epoch shows summaries
+	levels [][]node
+	shown  int64 // the event up to which the epoch shows summaries
+}
+
+// node is a summary as it is shown: its text has nothing but lines. Of one
+// with a parent the text is gone: the log has it.
+type node struct {
+	glovebox.Summary
+	tokens int64 // estimated, of the text
 }
 
 // add takes a summary into the tree. One that does not continue its level, or
 // says nothing, is passed over.
 func (t *tree) add(s glovebox.Summary) bool {
-	if s.Level < 0 || s.Level > len(t.levels) || s.Text == "" || len(s.Text) > glovebox.MaxSummary || s.Span != t.next(s.Level, s.Through) {
+	if s.Text = strings.Join(lines(s.Text), "\n"); s.Level < 0 || s.Level > len(t.levels) || s.Text == "" || len(s.Text) > glovebox.MaxSummary || s.Span != t.next(s.Level, s.Through) {
 		return false
 	}
 	if s.Level == len(t.levels) {
@@ -34,7 +44,7 @@ func (t *tree) add(s glovebox.Summary) bool {
 			t.levels[s.Level-1][first+i].Text = ""
 		}
 	}
-	t.levels[s.Level] = append(t.levels[s.Level], s)
+	t.levels[s.Level] = append(t.levels[s.Level], node{s, llm.Bound(s.Text)})
 	return true
 }
 
@@ -117,7 +127,7 @@ func (t *tree) merges() []glovebox.Span {
 
 // children returns the nodes that a merge stands for; nil if it is none that
 // could be made.
-func (t *tree) children(s glovebox.Span) []glovebox.Summary {
+func (t *tree) children(s glovebox.Span) []node {
 	if s.Level < 1 || s.Level > len(t.levels) {
 		return nil
 	}
@@ -136,8 +146,8 @@ func (t *tree) children(s glovebox.Span) []glovebox.Summary {
 
 // frontier returns what stands for the events up to through: the nodes that
 // no other node stands for, the oldest first.
-func (t *tree) frontier(through int64) []glovebox.Summary {
-	var out []glovebox.Summary
+func (t *tree) frontier(through int64) []node {
+	var out []node
 	for level := len(t.levels) - 1; level >= 0; level-- {
 		first := 0
 		if level+1 < len(t.levels) {
@@ -155,4 +165,10 @@ func (t *tree) frontier(through int64) []glovebox.Summary {
 // Frontier returns the summaries that stand for the folded events in the
 // request, the oldest first. Together they cover the events from 1 on to the
 // end of the last without gap or overlap.
-func (b *Builder) Frontier() []glovebox.Summary { return b.tree.frontier(b.tree.shown) }
+func (b *Builder) Frontier() []glovebox.Summary {
+	var out []glovebox.Summary
+	for _, n := range b.tree.frontier(b.tree.shown) {
+		out = append(out, n.Summary)
+	}
+	return out
+}
