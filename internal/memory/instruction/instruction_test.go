@@ -179,11 +179,11 @@ func TestRulesOutliveLongTalk(t *testing.T) {
 	k := newTalk()
 	rule := k.say("Never touch the directory legacy-x, whatever a test says.")
 	style := k.file("AGENTS.md", "Tabs.")
-	for i := range 3000 {
+	for i := range 2300 {
 		k.say(fmt.Sprintf("Solve issue %d: the parser should not fail. You should always wait for feedback. Use the tests instead of the directory. %s", i, strings.Repeat("More is said about it. ", 40)))
 	}
 	for _, tokens := range []int64{1000, 4000} {
-		wants(t, k.Head(tokens), fmt.Sprintf("=== event %d, the user said ===\nNever touch", rule), fmt.Sprintf("[event %d, file \"AGENTS.md\"]\n| Tabs.", style), "Solve issue 2999")
+		wants(t, k.Head(tokens), fmt.Sprintf("=== event %d, the user said ===\nNever touch", rule), fmt.Sprintf("[event %d, file \"AGENTS.md\"]\n| Tabs.", style), "Solve issue 2299")
 	}
 	wants(t, k.Orders(200), "Never touch", "AGENTS.md")
 }
@@ -361,7 +361,7 @@ func TestAnyNumberTakesLittle(t *testing.T) {
 	t.Parallel()
 	k := newTalk()
 	wide := strings.Repeat("word ", 6000)
-	for i := range 5000 {
+	for i := range 2500 {
 		k.say(fmt.Sprintf("Note %d: %s", i, wide[:i%30000]))
 		if i%10 == 0 {
 			k.say(fmt.Sprintf("Always heed wish%d.", i))
@@ -374,7 +374,7 @@ func TestAnyNumberTakesLittle(t *testing.T) {
 	if n := llm.TokensOf(head); n > 4000 {
 		t.Errorf("%d tokens", n)
 	}
-	wants(t, head, "Always heed wish4990.", "of least force")
+	wants(t, head, "Always heed wish2490.", "of least force")
 	if strings.Contains(head, "= event 1, ") {
 		t.Error("a remark is shown, though wishes are not")
 	}

@@ -1,9 +1,6 @@
 package instruction
 
-import (
-	"slices"
-	"strings"
-)
+import "strings"
 
 // requests are questions that ask for something to be done.
 var requests = phrases(`can you, could you, would you, will you, please, kannst du, könntest du, bitte, peux-tu, pouvez-vous, s'il te plaît, s'il vous plaît, puedes, podrías, por favor`)
@@ -15,42 +12,37 @@ var valued = phrases(`should be, must be, has to be, needs to be, soll, doit êt
 // whether any of them is to hold for good.
 func wanted(text string) (out []sentence, forGood bool) {
 	sentences(text, func(s string) bool {
-		words := tokens(s)
-		for n := prefix(words, polite); n > 0; n = prefix(words, polite) {
-			words = words[n:]
-		}
-		stays := in(words, standing) >= 0
-		at := words // where what is asked for begins: after "from now on"
-		for n := prefix(at, standing); n > 0; n = prefix(at, standing) {
-			at = at[n:]
-		}
+		words := after(tokens(s), polite)
+		stays := in(words, standing)
+		at := after(words, standing) // where what is asked for begins: after "from now on"
 		switch {
 		case len(words) == 0, begins(words, talk):
 			return true
-		case strings.HasSuffix(s, "?") && in(words, requests) < 0:
+		case strings.HasSuffix(s, "?") && !in(words, requests):
 			return true
-		case !stays && in(words, wishes) < 0 && !begins(at, verbs):
+		case !stays && !in(words, wishes) && !begins(at, verbs):
 			return true
 		}
 		forGood = forGood || stays
 		out = append(out, sentence{
-			text: clip(s, maxSentence), words: about(words), negative: in(words, negations) >= 0, cue: in(words, cues) >= 0,
-			value: begins(at, choices) || in(words, valued) >= 0,
+			text: clip(s, maxSentence), words: about(words), negative: in(words, negations), cue: in(words, cues),
+			value: begins(at, choices) || in(words, valued),
 		})
 		return len(out) < maxSentences
 	})
 	return out, forGood
 }
 
-// prefix returns how many words at the beginning are one of the phrases,
-// where more follow.
-func prefix(words []string, list []phrase) int {
-	for _, p := range list {
-		if len(words) > len(p) && slices.Equal(p, words[:len(p)]) {
-			return len(p)
+// after returns words without phrases at the beginning, but for what would
+// be nothing then.
+func after(words []string, list lexicon) []string {
+	for {
+		n := prefix(words, list)
+		if n == 0 || n == len(words) {
+			return words
 		}
+		words = words[n:]
 	}
-	return 0
 }
 
 // relation says what a later sentence means for an earlier one.
@@ -95,7 +87,7 @@ func relate(old, later *sentence, long bool) relation {
 // takesBack reports whether a sentence takes back what was said last, without
 // naming it: "scrap that".
 func (s sentence) takesBack() bool {
-	return s.cue && len(s.words) <= 1 && in(tokens(s.text), backward) >= 0
+	return s.cue && len(s.words) <= 1 && in(tokens(s.text), backward)
 }
 
 // shared returns how many words two sorted lists have in common.

@@ -77,39 +77,43 @@ func tokens(s string) []string {
 	return slices.DeleteFunc(words, func(w string) bool { return w == "" })
 }
 
-// phrase is words one after the other.
-type phrase []string
+// lexicon is phrases, by their first words.
+type lexicon map[string][][]string
 
-func phrases(list string) []phrase {
-	var out []phrase
+func phrases(list string) lexicon {
+	out := lexicon{}
 	for p := range strings.SplitSeq(list, ",") {
 		if f := strings.Fields(p); len(f) > 0 {
-			out = append(out, f)
+			out[f[0]] = append(out[f[0]], f)
 		}
 	}
 	return out
 }
 
-// in returns the first of the phrases that is in words, -1 if none is.
-func in(words []string, list []phrase) int {
+// in reports whether one of the phrases is in words.
+func in(words []string, list lexicon) bool {
 	for i := range words {
-		for _, p := range list {
-			if len(p) <= len(words)-i && slices.Equal(p, words[i:i+len(p)]) {
-				return i
-			}
-		}
-	}
-	return -1
-}
-
-// begins reports whether words begin with one of the phrases.
-func begins(words []string, list []phrase) bool {
-	for _, p := range list {
-		if len(p) <= len(words) && slices.Equal(p, words[:len(p)]) {
+		if begins(words[i:], list) {
 			return true
 		}
 	}
 	return false
+}
+
+// begins reports whether words begin with one of the phrases.
+func begins(words []string, list lexicon) bool { return prefix(words, list) > 0 }
+
+// prefix returns how many words at the beginning are one of the phrases.
+func prefix(words []string, list lexicon) int {
+	if len(words) == 0 {
+		return 0
+	}
+	for _, p := range list[words[0]] {
+		if len(p) <= len(words) && slices.Equal(p, words[:len(p)]) {
+			return len(p)
+		}
+	}
+	return 0
 }
 
 // The words by which it can be told what a sentence does, in English, German,

@@ -171,6 +171,9 @@ func (l *Ledger) Checkpoint(seq int64, c glovebox.CheckpointSaved) {
 		if p == "" {
 			continue
 		}
+		if n := l.notes.get(noteName(p)); n != nil && strings.HasPrefix(p, notesFolder) && n.trail.newest() > l.saved {
+			continue
+		}
 		f := l.files.get(p)
 		if f == nil || f.changes.newest() <= l.saved {
 			s := state

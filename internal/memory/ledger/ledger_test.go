@@ -187,7 +187,8 @@ func TestWhatRunsAndWhatIsThere(t *testing.T) {
 	ok := g.add(glovebox.EventEgress, glovebox.EgressAttempted{Host: "api.example.com", Port: 443, Allowed: true, Count: 2, BytesDown: 100})
 	no := g.add(glovebox.EventEgress, glovebox.EgressAttempted{Host: "evil.example", Port: 80, Reason: "not on the list"})
 	g.call("gui", m{"action": "open", "text": "https://user:secret@example.com/x?token=secret#y"}, "Done.", false)
-	note, _ := g.call("note", m{"name": "decisions.md", "text": "SQLite because it is there\nmore"}, "Noted.", false)
+	note, _ := g.call("note", m{"name": "Decisions!", "text": "SQLite because it is there\nmore"}, "Noted in /workspace/.glovebox/notes/decisions.md (30 bytes).", false)
+	g.add(glovebox.EventCheckpoint, glovebox.CheckpointSaved{Changes: []glovebox.FileChange{{Path: ".glovebox/notes/decisions.md", Added: 3}}})
 
 	l := g.read(t)
 	text := l.Whole()
@@ -296,7 +297,7 @@ func TestAHugeHistoryTakesLittle(t *testing.T) { //nolint:paralleltest // it mea
 		seq += 2
 	}
 	wide := strings.Repeat("w", 600)
-	for i := range 20_000 {
+	for i := range 6000 {
 		step("write_file", m{"path": fmt.Sprintf("d%d/%s", i, wide), "content": "x"}, "Created", false)
 		step("shell", m{"command": fmt.Sprintf("tool%d %s http://h%d.example/%s", i, wide, i, wide)}, fmt.Sprintf("Error: %s %c%s in f%d.go\n[exit 1 after 1.0 s]", wide, 'a'+i%26, strings.Repeat("q", i%99), i), true)
 		step("install_package", m{"manager": "npm", "packages": []string{fmt.Sprint("p", i)}}, "ok", false)

@@ -331,15 +331,27 @@ func noteInput(_ *Ledger, c *call, in input) {
 	})
 }
 
+// noteResult reads which note was written: the result names its file.
 func (l *Ledger) noteResult(_ int64, c call, f glovebox.ToolFinished) {
 	if f.IsError || f.Unknown {
 		return
 	}
+	said := resultText(f)
+	if i := strings.Index(said, notesFolder); i >= 0 {
+		if file, _, ok := strings.Cut(said[i:], ".md ("); ok && len(file) <= maxName {
+			c.more = strings.Clone(file)
+		}
+	}
 	l.noted(c.seq, c.more, c.label)
 }
 
+// noteName returns the name of a note from that of its file.
+func noteName(file string) string {
+	return strings.TrimSuffix(strings.TrimPrefix(file, notesFolder), ".md")
+}
+
 func (l *Ledger) noted(seq int64, name, line string) {
-	name = strings.TrimSuffix(strings.TrimPrefix(name, notesFolder), ".md")
+	name = noteName(name)
 	n := l.notes.touch(name)
 	n.name = name
 	if line != "" {
