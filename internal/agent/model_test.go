@@ -331,18 +331,22 @@ func TestWindow(t *testing.T) {
 		if err != nil || out.Status != glovebox.StatusComplete {
 			t.Fatalf("%+v %+v, %v", out, out.Failure, err)
 		}
-		if n := w.count(glovebox.EventTrimmed); n < 3 || n > 25 {
-			t.Errorf("%d trims in 60 steps", n)
+		if n := w.count(glovebox.EventFolded); n < 3 || n > 25 {
+			t.Errorf("%d folds in 60 steps", n)
 		}
 		if err := w.laws(); err != nil {
 			t.Error(err)
 		}
 	})
 	bubble(t, func(t *testing.T) { // nothing to trim
-		w := newWorld(glovebox.Limits{}, script(turn(glovebox.Text(strings.Repeat("words ", 40_000)))))
+		w := newWorld(glovebox.Limits{}, func(context.Context, *llm.Request, func(glovebox.ModelDelta)) (*llm.Response, error) {
+			a := answer(glovebox.Text(strings.Repeat("words ", 60_000)))
+			a.Usage = glovebox.Usage{}
+			return a, nil
+		})
 		w.info.Window = 60_000
 		if out, err := w.run(t.Context()); err != nil || out.Failure == nil || out.Failure.Code != "context" {
-			t.Errorf("%+v, %v", out, err)
+			t.Errorf("%+v %+v, %v", out, out.Failure, err)
 		}
 	})
 	bubble(t, func(t *testing.T) { // the count was wrong
@@ -361,8 +365,8 @@ func TestWindow(t *testing.T) {
 		if out, err := w.run(t.Context()); err != nil || out.Status != glovebox.StatusComplete && out.Failure.Code != "context" {
 			t.Errorf("%+v %+v, %v", out, out.Failure, err)
 		}
-		if n := w.count(glovebox.EventTrimmed); n == 0 {
-			t.Error("no trim")
+		if f := all[glovebox.Folded](w, glovebox.EventFolded); len(f) != 2 || f[1].Reason != glovebox.FoldRefused || f[1].Use.Tokens() >= f[0].Use.Tokens() {
+			t.Errorf("folds %+v", f)
 		}
 	})
 }

@@ -30,7 +30,7 @@ type position struct {
 
 	model       string                       // that goes on, as the log names it
 	summarizing *glovebox.SummariesRequested // that was not ended
-	asked       map[glovebox.Span]int64      // how often a summary of each was asked for
+	asked       map[spanKey]int64            // how often a summary of each was asked for
 
 	attempts int64                 // requests since the newest answer
 	tries    int                   // of them, that failed in a way that a retry may mend
@@ -178,12 +178,24 @@ func (p *position) onModelChanged(m glovebox.ModelChanged) {
 func (p *position) onSummaries(s glovebox.SummariesRequested) {
 	p.summarizing = &s
 	if p.asked == nil {
-		p.asked = map[glovebox.Span]int64{}
+		p.asked = map[spanKey]int64{}
 	}
 	for _, span := range s.Spans {
-		p.asked[span]++
+		p.asked[keyOfSpan(span)]++
 	}
 }
+
+// spanKey is a span as far as tries of it are counted. Where the newest ends
+// may change from one try to the next.
+type spanKey struct {
+	level int
+	from  int64
+}
+
+func keyOfSpan(s glovebox.Span) spanKey { return spanKey{s.Level, s.From} }
+
+// tried returns how often a summary of s was asked for.
+func (p *position) tried(s glovebox.Span) int64 { return p.asked[keyOfSpan(s)] }
 
 func (p *position) call(id string) *pendingCall {
 	for i := range p.calls {

@@ -118,7 +118,10 @@ func (r *run) completeSummaries(ctx context.Context, m memory.Marks, reason glov
 	// After a refusal or a change of model the request does not fit; when the
 	// cache is cold, asking would cost what the fold saves.
 	for reason == glovebox.FoldFull || reason == glovebox.FoldBytes {
-		spans := r.wanted(m, reason)
+		spans, err := r.wanted(ctx, m, reason)
+		if err != nil {
+			return err
+		}
 		if len(spans) == 0 || !time.Now().Before(deadline) {
 			break
 		}
@@ -133,21 +136,15 @@ func (r *run) completeSummaries(ctx context.Context, m memory.Marks, reason glov
 			return err
 		}
 	}
-	for { // first the leaves, then what is made of them
-		var s glovebox.Summarized
-		for _, span := range r.memory.Spans(m, reason) {
-			d, err := r.memory.DigestSpan(span)
-			if err != nil {
-				return err
-			}
-			s.Summaries = append(s.Summaries, d)
-		}
-		if len(s.Summaries) == 0 {
+	for last := (glovebox.Span{}); ; { // first the leaves, then what is made of them
+		spans := r.memory.Spans(m, reason)
+		if len(spans) == 0 {
 			return nil
 		}
-		if err := r.append(ctx, []glovebox.Event{event(glovebox.EventSummarized, s)}); err != nil {
+		if err := r.digest(ctx, spans, last); err != nil {
 			return err
 		}
+		last = spans[0]
 	}
 }
 

@@ -50,18 +50,43 @@ func (r *run) summarized() <-chan struct{} {
 }
 
 // wanted returns the spans that the model is to be asked about next: none if
-// it was asked often enough, or must not be.
-func (r *run) wanted(m memory.Marks, reason glovebox.FoldReason) []glovebox.Span {
+// all have summaries, or it must not be asked. One that it was asked about
+// often enough gets a digest: those after it can only follow it.
+func (r *run) wanted(ctx context.Context, m memory.Marks, reason glovebox.FoldReason) ([]glovebox.Span, error) {
 	if m.Free {
-		return nil
+		return nil, nil
 	}
-	var spans []glovebox.Span
-	for _, s := range r.memory.Spans(m, reason) {
-		if r.at.asked[s] < summaryTries && len(spans) < summaryBatch {
-			spans = append(spans, s)
+	for last := (glovebox.Span{}); ; {
+		spans := r.memory.Spans(m, reason)
+		n := 0
+		for n < min(len(spans), summaryBatch) && r.at.tried(spans[n]) < summaryTries {
+			n++
 		}
+		if n > 0 || len(spans) == 0 {
+			return spans[:n], nil
+		}
+		if err := r.digest(ctx, spans[:1], last); err != nil {
+			return nil, err
+		}
+		last = spans[0]
 	}
-	return spans
+}
+
+// digest records summaries that are derived from the events. That the first
+// of them is the one that was recorded last would go on for ever.
+func (r *run) digest(ctx context.Context, spans []glovebox.Span, last glovebox.Span) error {
+	if spans[0] == last {
+		return glovebox.Errorf(glovebox.CodeInternal, "the digest of events %d to %d is not taken", last.From, last.Through)
+	}
+	var s glovebox.Summarized
+	for _, span := range spans {
+		d, err := r.memory.DigestSpan(span)
+		if err != nil {
+			return err
+		}
+		s.Summaries = append(s.Summaries, d)
+	}
+	return r.append(ctx, []glovebox.Event{event(glovebox.EventSummarized, s)})
 }
 
 // prepare has summaries made ahead of the fold that needs them.
@@ -69,11 +94,11 @@ func (r *run) prepare(ctx context.Context, m memory.Marks) error {
 	if r.summary != nil {
 		return nil
 	}
-	if spans := r.wanted(m, ""); len(spans) > 0 {
-		_, err := r.summarize(ctx, spans)
-		return err
+	spans, err := r.wanted(ctx, m, "")
+	if err == nil && len(spans) > 0 {
+		_, err = r.summarize(ctx, spans)
 	}
-	return nil
+	return err
 }
 
 // summarize begins a call for summaries of spans, if the job can afford it
@@ -97,7 +122,7 @@ func (r *run) summarize(ctx context.Context, spans []glovebox.Span) (begun bool,
 		return false, nil
 	}
 	c := &summaryCall{input: input, begun: now, done: make(chan struct{}), asked: glovebox.SummariesRequested{
-		Spans: spans, Attempt: r.at.asked[spans[0]] + 1, Model: r.named,
+		Spans: spans, Attempt: r.at.tried(spans[0]) + 1, Model: r.named,
 		MaxTokens: input + output, MaxMicros: worst(r.Info, input, output), MaxOutput: output,
 	}}
 	if both, f := afford(reserve(r.job, c), r.Info, r.memory.Tokens(), now); f != nil || both.maxOutput < main.maxOutput {
@@ -163,11 +188,37 @@ func (r *run) collect(ctx context.Context) error {
 	} else {
 		s.Usage = called(c.resp.Usage)
 		s.Summaries, s.Problem = r.memory.ReadSummaries(c.asked.Spans, c.resp.Message)
+		s.Summaries = r.closeGaps(c.asked.Spans, s.Summaries)
 	}
 	if s.Problem != "" {
 		r.Log.Warn("history was not summarized as it was asked", "problem", s.Problem, "attempt", c.asked.Attempt)
 	}
 	return r.append(ctx, []glovebox.Event{event(glovebox.EventSummarized, s)})
+}
+
+// closeGaps adds digests for spans that the model did not summarize as it
+// should, where it did summarize one that follows: that is paid for, and can
+// only be kept if nothing is missing before it.
+func (r *run) closeGaps(spans []glovebox.Span, got []glovebox.Summary) []glovebox.Summary {
+	have := map[glovebox.Span]glovebox.Summary{}
+	last := map[int]int64{} // the end of what there is of each level
+	for _, s := range got {
+		have[s.Span] = s
+		last[s.Level] = max(last[s.Level], s.Through)
+	}
+	var out []glovebox.Summary
+	broken := map[int]bool{}
+	for _, span := range spans {
+		s, ok := have[span]
+		if !ok && span.Through < last[span.Level] {
+			d, err := r.memory.DigestSpan(span)
+			s, ok = d, err == nil
+		}
+		if broken[span.Level] = broken[span.Level] || !ok; !broken[span.Level] {
+			out = append(out, s)
+		}
+	}
+	return out
 }
 
 // summaryFailure describes a call for summaries without an answer, and what it cost.

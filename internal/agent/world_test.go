@@ -21,6 +21,7 @@ import (
 	"github.com/glovebox-dev/glovebox/internal/guest"
 	"github.com/glovebox-dev/glovebox/internal/llm"
 	"github.com/glovebox-dev/glovebox/internal/memory"
+	"github.com/glovebox-dev/glovebox/internal/memory/recall"
 	"github.com/glovebox-dev/glovebox/internal/tool"
 )
 
@@ -62,6 +63,8 @@ type world struct {
 	saved      int
 	prove      func(ctx context.Context, command string) (glovebox.Proof, error)
 	drain      chan struct{}
+	digests    bool
+	recall     func(context.Context, recall.Query) (recall.Result, error)
 }
 
 type modelFunc func(ctx context.Context, r *llm.Request, delta func(glovebox.ModelDelta)) (*llm.Response, error)
@@ -85,7 +88,7 @@ func newWorld(limits glovebox.Limits, model modelFunc) *world {
 func (w *world) resumed(events []glovebox.Event) *world {
 	n := newWorld(glovebox.Limits{}, w.model)
 	n.job, n.events = &glovebox.Job{}, nil
-	n.info, n.extra, n.prove = w.info, w.extra, w.prove
+	n.info, n.extra, n.prove, n.digests, n.recall = w.info, w.extra, w.prove, w.digests, w.recall
 	n.record(events...)
 	n.claim()
 	return n
@@ -185,6 +188,7 @@ func (w *world) options() Options {
 	job := *w.job
 	return Options{
 		Host: w, Job: &job, Model: w.model, Info: w.info, Tools: append(w.tools(), w.extra...), SignalWake: w.wake, Drain: w.drain,
+		Digests: w.digests, Recall: w.recall,
 		Jitter: func() float64 { return w.jitter },
 		Events: func(_ context.Context, after int64, limit int) ([]glovebox.Event, error) {
 			w.mu.Lock()
@@ -383,7 +387,7 @@ func (w *world) laws() error {
 			if err := affordable(*reserve(&before, paid.running()), q); err != nil {
 				return fmt.Errorf("L8: event %d: %w", e.Seq, err)
 			}
-			if i%3 == 0 { // at once from the log: the same bytes
+			if i%(3+len(w.events)/40) == 0 { // at once from the log: the same bytes
 				r, err := memory.Build(w.events[:i+1], memory.Options{Tools: specs})
 				if err != nil || memory.Digest(r) != q.RequestSHA {
 					return fmt.Errorf("L9: event %d: the request differs (%v)", e.Seq, err) //nolint:errorlint // err may be nil
@@ -431,7 +435,7 @@ func hasTask(r *llm.Request) bool {
 // affordable, none for a span that has one, none asked for a third time.
 type summaryLaws struct {
 	open  *glovebox.SummariesRequested
-	asked map[glovebox.Span]int
+	asked map[spanKey]int
 	have  map[glovebox.Span]bool
 }
 
@@ -445,7 +449,7 @@ func (l *summaryLaws) running() *summaryCall {
 
 func (l *summaryLaws) apply(job glovebox.Job, e glovebox.Event) error {
 	if l.asked == nil {
-		l.asked, l.have = map[glovebox.Span]int{}, map[glovebox.Span]bool{}
+		l.asked, l.have = map[spanKey]int{}, map[glovebox.Span]bool{}
 	}
 	if e.Type == glovebox.EventSummaries {
 		q, err := glovebox.Decode[glovebox.SummariesRequested](e)
@@ -457,8 +461,9 @@ func (l *summaryLaws) apply(job glovebox.Job, e glovebox.Event) error {
 			return fmt.Errorf("L8: %w", err)
 		}
 		for _, s := range q.Spans {
-			if l.asked[s]++; l.asked[s] > summaryTries || l.have[s] {
-				return fmt.Errorf("%+v is asked for %d times, had: %v", s, l.asked[s], l.have[s])
+			k := keyOfSpan(s)
+			if l.asked[k]++; l.asked[k] > summaryTries || l.have[s] {
+				return fmt.Errorf("%+v is asked for %d times, had: %v", s, l.asked[k], l.have[s])
 			}
 		}
 		l.open = &q
