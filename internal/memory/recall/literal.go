@@ -40,7 +40,7 @@ func (s *searcher) literal(ctx context.Context, pool *pool) ([]*doc, error) {
 	if err := s.weigh(ctx); err != nil {
 		return nil, err
 	}
-	c := &scorer{a: s.a, p: p, docs: docs, terms: p.terms, total: float64(s.total)}
+	c := newScorer(s, docs, p.terms)
 	c.alone()
 	for _, d := range docs {
 		d.score += 1e-6 // the words need not be there

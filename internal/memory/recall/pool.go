@@ -26,6 +26,7 @@ type doc struct {
 	label      int       // bytes at its beginning that say who speaks
 	tf         []float64 // how often each term is in it, label left out
 	named      []bool    // terms that are in its label
+	close      float64   // what terms that stand close to each other are worth
 	about      float64   // weight of what its label and its date match
 	prev, next *doc      // what stands directly before and after it, where that is known
 	candidate  bool      // it may be a hit

@@ -19,6 +19,8 @@ const (
 	decay       = .5        // of a passage's weight with each step away
 	wideDecay   = .65       // the same, for what the feedback brings
 	aboutWeight = 2.0       // of who speaks and when, which belong to one passage alone
+	closeWeight = .5        // of terms that stand within the length of a sentence
+	sentence    = 160       // bytes of that length
 	pause       = time.Hour // what is further apart is another conversation
 )
 
@@ -28,12 +30,20 @@ type scorer struct {
 	p     *parsed
 	docs  []*doc
 	terms []term
-	total float64
+
+	near  []place // of count
+	times map[int]int
 }
 
-// count notes how often each term is in d.
+func newScorer(s *searcher, docs []*doc, terms []term) *scorer {
+	return &scorer{a: s.a, p: s.p, docs: docs, terms: terms, times: map[int]int{}}
+}
+
+// count notes how often each term is in d, and what its closest ones are worth.
 func (c *scorer) count(d *doc, index map[string]int) {
 	d.tf, d.named = make([]float64, len(c.terms)), make([]bool, len(c.terms))
+	c.near = c.near[:0]
+	defer func() { d.close = c.closest() }()
 	c.a.each(d.text, func(t token) {
 		i, ok := index[t.term]
 		if !ok {
@@ -41,10 +51,45 @@ func (c *scorer) count(d *doc, index map[string]int) {
 		}
 		if t.start >= d.label {
 			d.tf[i]++
+			if i < len(c.p.terms) {
+				c.near = append(c.near, place{t.start, i})
+			}
 		} else {
 			d.named[i] = true
 		}
 	})
+}
+
+// place is where a term stands.
+type place struct{ at, term int }
+
+// closest returns the most that different terms within the length of a
+// sentence are worth together, beyond the best of them alone.
+func (c *scorer) closest() float64 {
+	best, from, sum := 0.0, 0, 0.0
+	clear(c.times)
+	for _, p := range c.near {
+		for c.near[from].at < p.at-sentence {
+			if k := c.near[from].term; c.times[k] == 1 {
+				sum -= c.terms[k].idf
+				delete(c.times, k)
+			} else {
+				c.times[k]--
+			}
+			from++
+		}
+		if c.times[p.term]++; c.times[p.term] == 1 {
+			sum += c.terms[p.term].idf
+		}
+		if len(c.times) > 1 {
+			most := 0.0
+			for k := range c.times {
+				most = max(most, c.terms[k].idf)
+			}
+			best = max(best, sum-most)
+		}
+	}
+	return best
 }
 
 func (c *scorer) countAll(docs []*doc) {
@@ -87,7 +132,7 @@ func (c *scorer) run(reach int, decay float64) {
 			}
 		})
 		norm := saturation * (1 - lengths + lengths*length[i]/math.Max(mean, 1))
-		d.score = d.about
+		d.score = d.about + closeWeight*d.close
 		for k, f := range tf {
 			if f > 0 {
 				d.score += c.terms[k].idf * f * (saturation + 1) / (f + norm)
@@ -201,7 +246,7 @@ func (c *scorer) expand(ranked []*doc) []*doc {
 	for i, t := range more {
 		more[i].idf = feedbackWeight * t.idf / strongest * idf(float64(df[t.text]), float64(len(c.docs)))
 	}
-	wider := &scorer{a: c.a, p: c.p, docs: c.docs, terms: append(slices.Clone(c.terms), more...), total: c.total}
+	wider := &scorer{a: c.a, p: c.p, docs: c.docs, terms: append(slices.Clone(c.terms), more...), times: c.times}
 	wider.run(reach, wideDecay)
 	rest := slices.DeleteFunc(rank(c.docs), func(d *doc) bool { return slices.Contains(first, d) })
 	return append(first, rest...)

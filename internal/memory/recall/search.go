@@ -73,7 +73,7 @@ func (s *searcher) worded(ctx context.Context, pool *pool) ([]*doc, error) {
 	if err := pool.load(ctx, ids); err != nil {
 		return nil, err
 	}
-	c := &scorer{a: s.a, p: s.p, docs: pool.sorted(), terms: s.p.terms, total: float64(s.total)}
+	c := newScorer(s, pool.sorted(), s.p.terms)
 	c.alone()
 	ranked := rank(c.docs)
 	if err := pool.surround(ctx, ranked, len(s.p.must) == 0); err != nil {

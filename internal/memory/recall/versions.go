@@ -1,6 +1,8 @@
 package recall
 
 import (
+	"cmp"
+	"math/bits"
 	"slices"
 	"strings"
 )
@@ -31,7 +33,7 @@ func (s *searcher) versions(ranked []*doc) ([]*doc, map[*doc]int64) {
 			if group[k] != k && group[k] != i {
 				continue
 			}
-			if said[i].sameFact(said[k]) {
+			if said[i].sameFact(said[k]) || s.sameAnswer(said[i], said[k]) {
 				group[i] = group[k]
 				break
 			}
@@ -42,19 +44,20 @@ func (s *searcher) versions(ranked []*doc) ([]*doc, map[*doc]int64) {
 		if group[i] != i {
 			continue
 		}
-		var members []*doc
+		var members []int
 		for k := i; k < n; k++ {
 			if group[k] == i {
-				members = append(members, ranked[k])
+				members = append(members, k)
 			}
 		}
-		slices.SortFunc(members, func(a, b *doc) int { return int(b.id - a.id) })
-		for _, m := range members[1:] {
-			if m.event() != members[0].event() {
-				superseded[m] = members[0].event()
+		slices.SortFunc(members, func(a, b int) int { return cmp.Compare(ranked[b].id, ranked[a].id) })
+		newest := members[0]
+		for _, m := range members {
+			if ranked[m].event() != ranked[newest].event() && said[m].sameFact(said[newest]) {
+				superseded[ranked[m]] = ranked[newest].event()
 			}
+			order = append(order, ranked[m])
 		}
-		order = append(order, members...)
 	}
 	copy(out, order)
 	return out, superseded
@@ -110,7 +113,7 @@ func (s *searcher) statement(d *doc) statement {
 var changed = map[string]bool{}
 
 func init() {
-	for w := range strings.FieldsSeq("changed change moved move switched switch updated update replaced replace instead longer anymore renamed rename " +
+	for w := range strings.FieldsSeq("now become today forget changed change moved move switched switch updated update replaced replace instead longer anymore renamed rename " +
 		"migrated migrate corrected correction correct actually bumped bump raised lowered") {
 		changed[stem(w)] = true
 	}
@@ -188,6 +191,30 @@ func (a statement) sameFact(b statement) bool {
 	}
 	return b.now && overlap(a.words, b.words)*10 >= 6*len(a.words) && overlap(a.words, b.words) >= 2
 }
+
+// sameAnswer reports whether two statements answer the same question: each
+// holds, in one sentence, the same terms of it, and most of what it asks for.
+// The later is the better answer then, whether or not it takes anything back.
+func (s *searcher) sameAnswer(a, b statement) bool {
+	if a.about != b.about || bits.OnesCount64(a.about) < 2 {
+		return false
+	}
+	held, all := 0.0, 0.0
+	for i, t := range s.p.terms[:min(len(s.p.terms), 64)] {
+		if t.df == 0 {
+			continue
+		}
+		all += t.idf
+		if a.about&(1<<i) != 0 {
+			held += t.idf
+		}
+	}
+	return held >= answerShare*all
+}
+
+// answerShare is how much of what a question asks for, by the rarity of its
+// words, a sentence has to hold to be an answer.
+const answerShare = .7
 
 // valued reports whether there is a number between prefix and suffix.
 func (a statement) valued(prefix, suffix int) bool {
