@@ -83,7 +83,7 @@ func MarksFor(info llm.Info, fixed, growth int64) Marks {
 		m.High = min(info.FoldHigh, most)
 	}
 	// Where the window is small, half of what is not fixed is to grow.
-	m.Low = min(low, max(fixed+(m.High-fixed)/2, m.High/2))
+	m.Low = min(low, max(m.High-d, fixed+(m.High-fixed)/2), m.High*9/10)
 	if info.FoldLow > 0 {
 		m.Low = min(info.FoldLow, m.High*9/10)
 	}
