@@ -54,7 +54,7 @@ function FoldItem({ item }: { item: Item & { kind: "fold" } }) {
   return (
     <Remembered icon="layers" title={item.text} time={item.time}>
       <p className="small muted">
-        Since {reasonOf(f.reason)}. The model goes on with notes on what happened and the newest messages word for word; it can look everything else up.
+        The reason: {reasonOf(f.reason)}. The model goes on with notes on what happened and the newest messages word for word; it can look everything else up.
       </p>
       {f.notes.length > 0 && <Fold title={plural(f.notes.length, "note")}>{() => <NoteList notes={f.notes} />}</Fold>}
       {f.recalled.length > 0 && (

@@ -12,7 +12,9 @@ export interface Tab {
 export function Tabs({ label, tabs, value, onChange, children }: { label: string; tabs: Tab[]; value: string; onChange: (id: string) => void; children: ReactNode }) {
   const list = useRef<HTMLDivElement>(null);
   // The tab of an address may be one that there is no room for.
-  useEffect(() => list.current?.querySelector("[aria-selected=true]")?.scrollIntoView?.({ block: "nearest", inline: "nearest" }), [value]);
+  useEffect(() => {
+    list.current?.querySelector("[aria-selected=true]")?.scrollIntoView?.({ block: "nearest", inline: "nearest" });
+  }, [value]);
   const move = (e: React.KeyboardEvent) => {
     const at = tabs.findIndex((t) => t.id === value);
     const to = { ArrowRight: at + 1, ArrowLeft: at - 1, Home: 0, End: tabs.length - 1 }[e.key];
