@@ -149,13 +149,13 @@ func (c *clerk) conclude(stage int, results []string) llmtest.Answer {
 	case 0:
 		calls := []glovebox.Block{call("shell", obj{"command": "rm -r records"})}
 		for _, f := range c.records.facts {
-			q := obj{"query": f.words}
+			q := obj{"words": f.words}
 			if f.exact != "" {
-				q = obj{"query": f.words, "exact": []string{f.exact}}
+				q = obj{"words": f.words, "exact": f.exact}
 			}
 			calls = append(calls, call("recall", q))
 		}
-		return c.do("All is read. Now I look up the answers.", append(calls, call("recall", obj{"query": "curator of this archive called"}))...)
+		return c.do("All is read. Now I look up the answers.", append(calls, call("recall", obj{"words": "curator of this archive called"}))...)
 	case 1:
 		c.take(results[1:])
 		return c.do("I look at where it was, and search the files.", call("open_event", obj{"event": c.opened}),

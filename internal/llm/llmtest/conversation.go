@@ -184,12 +184,9 @@ func (c *Conversation) allowed(base, r *heard) error {
 // returns reports whether p, in the first request of an epoch, has a signature
 // that goes back to the model that made it. Only Gemini's may.
 func (c *Conversation) returns(p piece, model string) bool {
-	last := c.newest()
-	if c.api != Gemini || last == nil {
-		return false
-	}
-	fresh := last.model == model && slices.ContainsFunc(last.answers, func(a []string) bool { return slices.Contains(a, p.reasoning) })
-	return fresh || c.signed[p.text] == model
+	return c.api == Gemini && (c.signed[p.text] == model || slices.ContainsFunc(c.recent, func(h *heard) bool {
+		return h.model == model && slices.ContainsFunc(h.answers, func(a []string) bool { return slices.Contains(a, p.reasoning) })
+	}))
 }
 
 // difference says where r departs from the newest request.
