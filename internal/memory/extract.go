@@ -69,6 +69,7 @@ type digester struct {
 	calls map[string]glovebox.Block
 	files map[string][]int64
 	order []string // of files, as they were first touched
+	said  string   // by the model, last
 }
 
 func (b *Builder) extract(s glovebox.Span) string {
@@ -106,7 +107,7 @@ func (b *Builder) extract(s glovebox.Span) string {
 	if len(d.found) == 0 {
 		return fmt.Sprintf("nothing to tell of %d events", events)
 	}
-	return d.text(min(maxExtract, max(b.sourceSize(s)/3, 120)))
+	return d.text(min(maxExtract, max(b.sourceSize(s)/5, 120)))
 }
 
 func eventsText(events []int64) string {
@@ -132,7 +133,8 @@ func (d *digester) answer(event int64, m glovebox.Message) {
 	for _, x := range m.Blocks {
 		switch x.Type {
 		case glovebox.BlockText:
-			if said := sentence(x.Text); said != "" {
+			if said := sentence(x.Text); said != "" && said != d.said {
+				d.said = said
 				d.add(event, 2, "said: "+strconv.Quote(said))
 			}
 		case glovebox.BlockToolUse:

@@ -145,7 +145,7 @@ func TestDigest(t *testing.T) {
 		w.record(glovebox.EventToolFinished, glovebox.ToolFinished{CallID: id, Name: name, Content: []glovebox.Block{glovebox.Text(result)}})
 	}
 	step("I write the parser first. Then I test it.", "write_file", `{"path":"parser.go","content":"x"}`, "wrote 1 line")
-	step("Now the tests.", "shell", `{"command":"go test ./..."}`, strings.Repeat("ok\n", 200)+"--- FAIL: TestParse: want 3\n[exit 1 after 2.1s]")
+	step("Now the tests.", "shell", `{"command":"go test ./..."}`, strings.Repeat("ok\n", 600)+"--- FAIL: TestParse: want 3\n[exit 1 after 2.1s]")
 	w.record(glovebox.EventPlan, glovebox.PlanUpdated{Steps: []glovebox.PlanStep{{Text: "Mend the parser", Status: glovebox.PlanActive}}})
 	step("", "shell", `{"command":"go vet ./..."}`, strings.Repeat("fine\n", 100)+"[exit 0]")
 	end := int64(len(w.events))
