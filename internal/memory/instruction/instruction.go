@@ -61,8 +61,8 @@ type item struct {
 }
 
 // maxRule is how long a message may be, in bytes, that is taken for a rule
-// because it says "always". In a long text, such as a task, that is one word
-// of many.
+// because it says "always" or "must". In a long text, such as a task, that is
+// one word of many.
 const maxRule = 600
 
 // rank is the order of force: the lower, the more.
@@ -126,11 +126,11 @@ func on[T any](apply func(*Set, int64, T)) func(*Set, glovebox.Event) error {
 // it says that it is to hold for good.
 func (s *Set) User(seq int64, m glovebox.UserMessage) {
 	x := &item{event: seq, kind: remark, blob: m.Blob, size: max(m.Size, int64(len(m.Text)))}
-	wants, forGood := wanted(m.Text)
+	wants, how := wanted(m.Text)
 	x.asked, s.question.event, s.question.callID = s.question.event, 0, ""
-	if len(wants) > 0 && (x.asked == 0 || forGood) {
+	if len(wants) > 0 && (x.asked == 0 || how == forGood) {
 		x.kind, x.wants = wish, wants
-		x.stays = forGood && x.size <= maxRule
+		x.stays = how != once && x.size <= maxRule
 		s.compare(x)
 	}
 	s.repeated(x, m.Text)

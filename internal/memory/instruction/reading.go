@@ -8,9 +8,18 @@ var requests = phrases(`can you, could you, would you, will you, please, kannst 
 // valued are phrases within a sentence that choose a value.
 var valued = phrases(`should be, must be, has to be, needs to be, soll, doit être, debe ser`)
 
-// wanted returns the sentences of a message that ask for something, and
-// whether any of them is to hold for good.
-func wanted(text string) (out []sentence, forGood bool) {
+// hold says for how long a wish is meant.
+type hold int
+
+const (
+	once    hold = iota // as far as can be told
+	rule                // it sounds like a rule
+	forGood             // it says so
+)
+
+// wanted returns the sentences of a message that ask for something, and for
+// how long the strongest of them is meant.
+func wanted(text string) (out []sentence, how hold) {
 	sentences(text, func(s string) bool {
 		words := after(tokens(s), polite)
 		stays := in(words, standing)
@@ -23,14 +32,18 @@ func wanted(text string) (out []sentence, forGood bool) {
 		case !stays && !in(words, wishes) && !begins(at, verbs):
 			return true
 		}
-		forGood = forGood || stays
+		if stays {
+			how = forGood
+		} else if in(words, ruling) {
+			how = max(how, rule)
+		}
 		out = append(out, sentence{
 			text: clip(s, maxSentence), words: about(words), negative: in(words, negations), cue: in(words, cues),
 			value: begins(at, choices) || in(words, valued),
 		})
 		return len(out) < maxSentences
 	})
-	return out, forGood
+	return out, how
 }
 
 // after returns words without phrases at the beginning, but for what would

@@ -121,11 +121,18 @@ func prefix(words []string, list lexicon) int {
 // for a remark, or a remark for a wish, moves a little up or down and is kept
 // in any case.
 var (
-	// standing words make a wish that stays.
-	standing = phrases(`always, never, from now on, at all times, under no circumstances, no longer, any more, anymore, in future, in the future, whenever, every time,
+	// standing words make a wish that stays, even in an answer to a question.
+	standing = phrases(`always, never, from now on, from here on, from this point on, henceforth, at all times, under no circumstances, no longer, any more, anymore, in future, in the future, whenever, every time,
 		immer, stets, nie, niemals, ab jetzt, ab sofort, von jetzt an, von nun an, künftig, in zukunft, nicht mehr, auf keinen fall, keinesfalls,
 		toujours, jamais, désormais, dorénavant, à partir de maintenant, en aucun cas, ne plus,
 		siempre, nunca, jamás, a partir de ahora, desde ahora, de ahora en adelante, en ningún caso, ya no`)
+
+	// ruling words make a wish that mostly stays, where there is one.
+	ruling = phrases(`must, mustn't, has to, don't, dont, do not, not allowed, may not, forbidden, required, mandatory, prefer, preferably, only, instead, rather than, make sure, ensure, be sure, should, shouldn't, avoid, stick to, stay with,
+		we use, off limits, hands off, every, each, all, any, without, no, use, keep, remember to, unless, except,
+		muss, musst, müssen, darf, dürfen, soll, sollen, sollte, sollten, kein, keine, keinen, keinerlei, nicht, nur, statt, stattdessen, anstatt, anstelle, bevorzuge, lieber, vermeide, achte darauf, stell sicher, stelle sicher, wir verwenden, wir nutzen, verwende, benutze, nutze, ohne, jede, jeder, jedes, alle, außer,
+		doit, doivent, devez, il faut, il ne faut pas, pas, sans, n'utilise, n'utilisez, utilise, utilisez, préfère, préférez, évite, évitez, seulement, uniquement, assure-toi, assurez-vous, plutôt, au lieu de, on utilise, nous utilisons, chaque, tous, toutes, sauf,
+		debe, deben, hay que, sin, usa, utiliza, prefiere, evita, solo, sólo, solamente, únicamente, asegúrate, en lugar de, en vez de, usamos, cada, todos, todas, salvo`)
 
 	// wishes make a wish, of once or for good.
 	wishes = phrases(`must, mustn't, must not, don't, dont, do not, doesn't have to, prefer, preferably, only, instead, rather than, make sure, ensure, be sure, remember to, should, shouldn't,
