@@ -15,7 +15,10 @@ import (
 func TestProjectMemory(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.model = script{shell("echo hello > hello.txt"), finish("grep hello hello.txt")}
+	lesson := call("note", map[string]any{"name": "Mistakes", "text": "- Port 3000 is taken.\n", "scope": "project"})
+	rule := call("note", map[string]any{"name": "style", "text": "Use tabs.", "scope": "project"})
+	private := call("note", map[string]any{"name": "style", "text": "Only here.", "scope": "job"})
+	w.model = script{shell("echo hello > hello.txt"), {lesson, rule, private}, finish("grep hello hello.txt")}
 	o := w.options()
 	o.Projects = project.NewStore(w.blobs, nil)
 	worker := w.start(o)
@@ -57,7 +60,8 @@ func TestProjectMemory(t *testing.T) {
 	}
 	id = w.submit(in("web", "t"))
 	got := recalled(id)
-	if len(got) != 2 || got["people.md"] != "Ask Ada.\n" || !strings.Contains(got["commands.md"], "`grep hello hello.txt` passes") || strings.Contains(got["commands.md"], "<!--") {
+	if len(got) != 4 || !strings.HasSuffix(got["mistakes.md"], "\n- Port 3000 is taken.\n") || !strings.HasSuffix(got["conventions.md"], "\n- Use tabs.\n") ||
+		got["people.md"] != "Ask Ada.\n" || !strings.Contains(got["commands.md"], "`grep hello hello.txt` passes") || strings.Contains(got["commands.md"], "<!--") {
 		t.Errorf("the second job was told %q", got)
 	}
 	types := w.types(id)

@@ -2,12 +2,15 @@ package worker
 
 import (
 	"context"
+	"fmt"
+	"hash/crc32"
 	"hash/maphash"
 	"io/fs"
 	"maps"
 	"regexp"
 	"runtime/debug"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -19,7 +22,7 @@ import (
 // Bounds of bringing a job's state into its sandbox.
 const (
 	publishTimeout = 5 * time.Minute // for one round; a call has the client's own bound
-	publishPage    = 500             // events that are read at once
+	publishPage    = 200             // events that are read at once
 	publishPiece   = 256 << 10       // bytes of a file that are sent in one part
 	maxPublishRest = 32              // steps that are left out after failures
 
@@ -100,7 +103,7 @@ func (p *publisher) run() {
 			p.machine = "" // nobody knows what it has: it gets all again
 			p.fails = min(p.fails+1, 10)
 			p.rest = min(1<<p.fails-2, maxPublishRest)
-			if p.ctx.Err() == nil {
+			if p.ctx.Err() == nil && p.h.box.client() != nil { // else the machine is lost, which others tell
 				p.h.r.log.Warn("the files below "+guest.StateDir+" are not up to date", "error", err)
 			}
 		}
@@ -182,7 +185,7 @@ func (p *publisher) each(ctx context.Context, after int64, f func(glovebox.Event
 			}
 			after = e.Seq
 		}
-		if len(events) < publishPage {
+		if len(events) == 0 {
 			return nil
 		}
 	}
@@ -204,8 +207,26 @@ func (p *publisher) document(out *parcel, name, text string) error {
 	return nil
 }
 
-// noteName is what is taken for a note.
+// noteName is a name under which a note can be published.
 var noteName = regexp.MustCompile(`^[0-9A-Za-z_-][0-9A-Za-z._-]{0,99}$`)
+
+// publishedNote returns where a note of the workspace is published; empty if
+// it is none. A name in another script gets one that says it roughly.
+func publishedNote(name string) string {
+	if noteName.MatchString(name) {
+		return "notes/" + name
+	}
+	if name == "" || name[0] == '.' || !strings.HasSuffix(name, ".md") {
+		return ""
+	}
+	rough := strings.Map(func(r rune) rune {
+		if r < 0x80 && noteName.MatchString(string(r)) {
+			return r
+		}
+		return '_'
+	}, strings.TrimSuffix(name, ".md"))
+	return fmt.Sprintf("notes/%.60s-%08x.md", rough, crc32.ChecksumIEEE([]byte(name)))
+}
 
 // sendNotes copies the agent's notes out of the workspace. They come from the
 // sandbox and go back there: bounded, and looked at by nobody.
@@ -220,7 +241,8 @@ func (p *publisher) sendNotes(ctx context.Context, g *guest.Client, out *parcel)
 	}
 	there := map[string]bool{}
 	for _, e := range entries {
-		if e.Mode&fs.ModeType != 0 || !noteName.MatchString(e.Path) || len(there) >= maxNotes {
+		to := publishedNote(e.Path)
+		if e.Mode&fs.ModeType != 0 || to == "" || len(there) >= maxNotes {
 			continue
 		}
 		there[e.Path] = true
@@ -238,18 +260,18 @@ func (p *publisher) sendNotes(ctx context.Context, g *guest.Client, out *parcel)
 		if size > int64(len(data)) {
 			data = append(data, "\n[The rest is in "+guest.Workspace+"/"+notesDir+"/"+e.Path+".]\n"...)
 		}
-		if err := p.document(out, "notes/"+e.Path, string(data)); err != nil {
+		if err := p.document(out, to, string(data)); err != nil {
 			return err
 		}
 		p.notes[e.Path] = now
 	}
 	for name := range p.notes {
 		if !there[name] {
-			if err := out.add(guest.PublishPart{Path: "notes/" + name, Remove: true}); err != nil {
+			if err := out.add(guest.PublishPart{Path: publishedNote(name), Remove: true}); err != nil {
 				return err
 			}
 			delete(p.notes, name)
-			delete(p.sent, "notes/"+name)
+			delete(p.sent, publishedNote(name))
 		}
 	}
 	return nil

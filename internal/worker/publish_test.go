@@ -265,3 +265,19 @@ func TestPublishLongLog(t *testing.T) {
 		t.Error("the README does not say that some is left out")
 	}
 }
+
+func TestPublishedNote(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[string]string{
+		"ports.md": "notes/ports.md", "a b.md": "notes/a_b-", "größe.md": "notes/gr__e-", ".hidden": "", "": "", "x/y": "", "ü": "",
+		strings.Repeat("x", 200) + ".md": "notes/" + strings.Repeat("x", 60) + "-",
+	} {
+		got := publishedNote(name)
+		if want == "" && got != "" || !strings.HasPrefix(got, want) || got != "" && !noteName.MatchString(strings.TrimPrefix(got, "notes/")) {
+			t.Errorf("%q is published as %q", name, got)
+		}
+	}
+	if publishedNote("größe.md") == publishedNote("grüße.md") {
+		t.Error("two notes are published as one")
+	}
+}

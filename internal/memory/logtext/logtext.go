@@ -158,6 +158,9 @@ func (w *writer) line(mark, text string) {
 
 // clean returns s as valid UTF-8 without control characters but the tab.
 func clean(s string) string {
+	if isPlain(s) {
+		return s
+	}
 	return strings.Map(func(r rune) rune {
 		switch {
 		case r == '\t':
@@ -167,6 +170,16 @@ func clean(s string) string {
 		}
 		return r
 	}, strings.ToValidUTF8(s, "\uFFFD"))
+}
+
+// isPlain reports whether s is ASCII that can be shown, as most lines are.
+func isPlain(s string) bool {
+	for i := range len(s) {
+		if c := s[i]; (c < ' ' && c != '\t') || c >= 0x7f {
+			return false
+		}
+	}
+	return true
 }
 
 // cutBefore returns at most n bytes of the beginning of s, and at least one
