@@ -38,7 +38,7 @@ type clerk struct {
 	ending    int // step of the end
 	found     map[string]string
 	opened    int64 // event to open
-	grepped   bool
+	checked   bool  // it says what it should
 	summaries summaries
 
 	events chan string // what the test is to react to
@@ -158,15 +158,22 @@ func (c *clerk) conclude(stage int, results []string) llmtest.Answer {
 		return c.do("All is read. Now I look up the answers.", append(calls, call("recall", obj{"words": "curator of this archive called"}))...)
 	case 1:
 		c.take(results[1:])
-		return c.do("I look at where it was, and search the files.", call("open_event", obj{"event": c.opened}),
-			call("shell", obj{"command": `grep -rhoE 'service key of the harbour crane is [A-Z]+-[0-9]+-[A-Z]+' /glovebox/log | sort | uniq -c`}))
-	case 2:
-		f := c.records.facts[0]
+		return c.do("I look at where it was, and search the files.", call("shell", obj{"command": `grep -rhoE 'service key of the harbour crane is [A-Z]+-[0-9]+-[A-Z]+' /glovebox/log | sort | uniq -c`}),
+			call("open_event", obj{"event": c.opened}))
+	}
+	f := c.records.facts[0]
+	if stage == 2 {
 		if !strings.Contains(results[0], f.answer) {
-			c.t.Errorf("event %d does not say %q: %.300s", c.opened, f.answer, results[0])
+			c.t.Errorf("grep in /glovebox does not find the early fact: %.300s", results[0])
 		}
-		if c.grepped = strings.Contains(results[1], f.answer); !c.grepped {
-			c.t.Errorf("grep in /glovebox does not find the early fact: %.300s", results[1])
+		results = results[1:]
+	}
+	if !c.checked {
+		if more := goOn.FindStringSubmatch(results[0]); !strings.Contains(results[0], f.answer) && more != nil {
+			return c.do("On the next page, perhaps.", call("open_event", obj{"event": c.opened, "offset": json.RawMessage(more[1])}))
+		}
+		if c.checked = true; !strings.Contains(results[0], f.answer) {
+			c.t.Errorf("event %d does not say %q: %s", c.opened, f.answer, results[0])
 		}
 		var b strings.Builder
 		for _, f := range c.records.facts {
@@ -178,6 +185,8 @@ func (c *clerk) conclude(stage int, results []string) llmtest.Answer {
 	return c.do("The report is written.", call("finish", obj{"summary": "All records were read, and the questions are answered in report.txt.", "how_to_run": "cat report.txt",
 		"proofs": []string{"test $(wc -l < report.txt) = 7", "grep -q 'Checked by Orla Venn' report.txt"}}))
 }
+
+var goOn = regexp.MustCompile(`go on with offset (\d+)`)
 
 var eventNumber = regexp.MustCompile(`(?i)\bevent (\d+)`)
 

@@ -172,6 +172,10 @@ func checkMemory(t *testing.T, events []glovebox.Event, tally llmtest.Tally, n i
 	if folds == 0 || tally.Epochs != folds+1 || tally.Jobs != 1 || tally.Longest > clerkWindow {
 		t.Errorf("%d folds; the model saw %+v", folds, tally)
 	}
+	// Each step adds about a tenth of the window, so much is new in each request.
+	if share := u.CacheShare(); share < 0.65 {
+		t.Errorf("only %.2f of the input was cached", share)
+	}
 	t.Logf("%d tokens of history, %d folds, %d summaries, of them %d digests; the longest request had %d tokens; %.1f%% of the input was cached (%.1f%% with summaries), $%.2f",
 		history, folds, len(made), digests, tally.Longest, 100*u.CacheShare(), 100*tally.Usage.CacheShare(), float64(u.CostMicros)/1e6)
 }

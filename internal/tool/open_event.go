@@ -27,6 +27,11 @@ func OpenEvent() Tool { return readOnly(New("open_event", openEventPrompt, openE
 // are shown.
 const aroundBytes = 300
 
+// eventPage is how many bytes of an event are shown at once: few enough that
+// the request of a model with a window of 100,000 tokens has them all. What
+// is left out of a page there would be a page away for ever.
+const eventPage = 6 << 10
+
 func openEvent(ctx context.Context, env *Env, in openEventInput) (Result, error) {
 	if env.Events == nil {
 		return ErrorResult("The log can't be read here. /glovebox/log has it as text."), nil
@@ -66,7 +71,7 @@ func openEvent(ctx context.Context, env *Env, in openEventInput) (Result, error)
 	if in.Offset >= len(text) && in.Offset > 0 {
 		return ErrorResult(fmt.Sprintf(`"offset": event %d has %d bytes of text`, in.Event, len(text))), nil
 	}
-	return TextResult(before.String() + page(text, in.Offset, OutputBound-statusRoom-before.Len()-after.Len()) + after.String()), nil
+	return TextResult(before.String() + page(text, in.Offset, eventPage) + after.String()), nil
 }
 
 // page returns at most n bytes of text from offset on, whole lines where that
