@@ -22,8 +22,8 @@ type adder struct {
 	terms []byte
 }
 
-func newAdder(ctx context.Context, tx *sql.Tx, x *Index) (*adder, error) {
-	a := &adder{x: x, step: x.step, seen: map[string]bool{}}
+func newAdder(ctx context.Context, tx *sql.Tx, x *Index, step int64) (*adder, error) {
+	a := &adder{x: x, step: step, seen: map[string]bool{}}
 	for _, s := range []struct {
 		to  **sql.Stmt
 		sql string

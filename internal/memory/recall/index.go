@@ -22,7 +22,6 @@ type Index struct {
 	adding sync.Mutex // held by Add
 	words  *analyzer  // of Add
 	seq    atomic.Int64
-	step   int64 // of the job after event seq
 
 	scorers sync.Pool // *analyzer, of searches
 }
@@ -92,9 +91,6 @@ func (x *Index) open(jobID string) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := x.write.QueryRow("SELECT CAST(value AS INTEGER) FROM meta WHERE key = 'step'").Scan(&x.step); err != nil {
-		return err
-	}
 	x.seq.Store(seq)
 	if x.read, err = openDB(x.path, "_pragma=query_only(1)&_pragma=cache_size(-8000)&_pragma=mmap_size(1073741824)"); err != nil {
 		return err
@@ -124,36 +120,46 @@ func (x *Index) closeDBs() error {
 // to Seq are passed over. It is done as a whole or, on an error, not at all.
 // An event that can't be decoded is passed over as one that says nothing.
 func (x *Index) Add(ctx context.Context, events []glovebox.Event) error {
-	x.adding.Lock()
-	defer x.adding.Unlock()
-	seq := x.Seq()
-	for len(events) > 0 && events[0].Seq <= seq {
-		events = events[1:]
-	}
-	if len(events) == 0 {
-		return nil
-	}
-	for i, e := range events {
-		if e.Seq != seq+1+int64(i) {
-			return glovebox.Errorf(glovebox.CodeInternal, "recall: event %d does not follow event %d", e.Seq, seq+int64(i))
+	for i := 1; i < len(events); i++ {
+		if events[i].Seq != events[i-1].Seq+1 {
+			return glovebox.Errorf(glovebox.CodeInternal, "recall: event %d does not follow event %d", events[i].Seq, events[i-1].Seq)
 		}
 	}
-	step, err := x.add(ctx, events)
+	if len(events) == 0 || events[len(events)-1].Seq <= x.Seq() {
+		return nil
+	}
+	x.adding.Lock()
+	defer x.adding.Unlock()
+	seq, err := x.add(ctx, events)
 	if err != nil {
 		return x.failure("add", err)
 	}
-	x.step = step
-	x.seq.Store(events[len(events)-1].Seq)
+	x.seq.Store(seq)
 	return nil
 }
 
-func (x *Index) add(ctx context.Context, events []glovebox.Event) (step int64, err error) {
+// add returns the number of the newest event that is then in the index. What
+// is there already is read anew: someone else may have added to the file.
+func (x *Index) add(ctx context.Context, events []glovebox.Event) (int64, error) {
 	tx, err := x.write.BeginTx(ctx, nil)
 	if err != nil {
 		return 0, err
 	}
 	defer tx.Rollback()
-	a, err := newAdder(ctx, tx, x)
+	var seq, step int64
+	err = tx.QueryRowContext(ctx, `SELECT max(CASE key WHEN 'seq' THEN CAST(value AS INTEGER) END), max(CASE key WHEN 'step' THEN CAST(value AS INTEGER) END)
+		FROM meta WHERE key IN ('seq', 'step')`).Scan(&seq, &step)
+	if err != nil {
+		return 0, err
+	}
+	events = events[min(len(events), int(max(0, seq+1-events[0].Seq))):]
+	if len(events) == 0 {
+		return seq, nil
+	}
+	if events[0].Seq != seq+1 {
+		return 0, glovebox.Errorf(glovebox.CodeInternal, "recall: event %d does not follow event %d, the newest in the index", events[0].Seq, seq)
+	}
+	a, err := newAdder(ctx, tx, x, step)
 	if err != nil {
 		return 0, err
 	}
@@ -163,10 +169,11 @@ func (x *Index) add(ctx context.Context, events []glovebox.Event) (step int64, e
 			return 0, err
 		}
 	}
+	seq = events[len(events)-1].Seq
 	_, err = tx.ExecContext(ctx, `UPDATE meta SET value = CASE key WHEN 'seq' THEN ?1 WHEN 'step' THEN ?2 ELSE value + ?3 END
-		WHERE key IN ('seq', 'step', 'passages')`, events[len(events)-1].Seq, a.step, a.passages)
+		WHERE key IN ('seq', 'step', 'passages')`, seq, a.step, a.passages)
 	if err != nil {
 		return 0, err
 	}
-	return a.step, tx.Commit()
+	return seq, tx.Commit()
 }

@@ -56,7 +56,8 @@ func (s *searcher) weigh(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		t.idf = idf(float64(len(ids)), float64(s.total))
+		t.df = len(ids)
+		t.idf = idf(float64(t.df), float64(s.total))
 	}
 	return nil
 }

@@ -186,6 +186,11 @@ func (c *scorer) weighAbout() {
 	}
 }
 
+// holds reports whether something that was asked for is in d itself.
+func (d *doc) holds() bool {
+	return d.about > 0 || slices.ContainsFunc(d.tf, func(f float64) bool { return f > 0 })
+}
+
 // rank orders the candidates, best first, the newest among equals.
 func rank(docs []*doc) []*doc {
 	var out []*doc

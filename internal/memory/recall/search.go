@@ -82,10 +82,11 @@ func (s *searcher) worded(ctx context.Context, pool *pool) ([]*doc, error) {
 	c.docs = pool.sorted()
 	c.windows()
 	ranked = rank(c.docs)
-	if s.p.Limit > feedbackDocs {
-		ranked = c.expand(ranked)
+	if s.p.Limit > joined {
+		return c.expand(ranked), nil
 	}
-	return ranked, nil
+	// What only stands beside a hit is quoted with it.
+	return slices.DeleteFunc(ranked, func(d *doc) bool { return !d.holds() }), nil
 }
 
 // listed returns what a file or a tool has to do with, or was said on a day,

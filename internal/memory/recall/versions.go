@@ -2,6 +2,7 @@ package recall
 
 import (
 	"cmp"
+	"math"
 	"math/bits"
 	"slices"
 	"strings"
@@ -33,7 +34,7 @@ func (s *searcher) versions(ranked []*doc) ([]*doc, map[*doc]int64) {
 			if group[k] != k && group[k] != i {
 				continue
 			}
-			if said[i].sameFact(said[k]) || s.sameAnswer(said[i], said[k]) {
+			if s.sameSubject(said[i], said[k]) && (said[i].sameFact(said[k]) || s.answers(said[i].about)) {
 				group[i] = group[k]
 				break
 			}
@@ -53,7 +54,8 @@ func (s *searcher) versions(ranked []*doc) ([]*doc, map[*doc]int64) {
 		slices.SortFunc(members, func(a, b int) int { return cmp.Compare(ranked[b].id, ranked[a].id) })
 		newest := members[0]
 		for _, m := range members {
-			if ranked[m].event() != ranked[newest].event() && said[m].sameFact(said[newest]) {
+			late := said[newest]
+			if ranked[m].event() != ranked[newest].event() && (said[m].sameFact(late) || late.now && s.answers(late.about)) {
 				superseded[ranked[m]] = ranked[newest].event()
 			}
 			order = append(order, ranked[m])
@@ -169,11 +171,8 @@ func (a statement) sameFact(b statement) bool {
 	if len(a.words) == 0 || len(b.words) == 0 {
 		return false
 	}
-	if a.about != 0 && b.about != 0 && a.about&b.about != a.about && a.about&b.about != b.about {
-		return false // what was asked for tells them apart
-	}
 	if a.key != "" && a.key == b.key {
-		return a.rest != b.rest && a.about|b.about != 0
+		return a.rest != b.rest
 	}
 	prefix, suffix := 0, 0
 	short := min(len(a.words), len(b.words))
@@ -192,29 +191,36 @@ func (a statement) sameFact(b statement) bool {
 	return b.now && overlap(a.words, b.words)*10 >= 6*len(a.words) && overlap(a.words, b.words) >= 2
 }
 
-// sameAnswer reports whether two statements answer the same question: each
-// holds, in one sentence, the same terms of it, and most of what it asks for.
-// The later is the better answer then, whether or not it takes anything back.
-func (s *searcher) sameAnswer(a, b statement) bool {
-	if a.about != b.about || bits.OnesCount64(a.about) < 2 {
-		return false
-	}
-	held, all := 0.0, 0.0
+// weight returns what terms of the query are worth together, those left out
+// that are nowhere.
+func (s *searcher) weight(about uint64) float64 {
+	sum := 0.0
 	for i, t := range s.p.terms[:min(len(s.p.terms), 64)] {
-		if t.df == 0 {
-			continue
-		}
-		all += t.idf
-		if a.about&(1<<i) != 0 {
-			held += t.idf
+		if about&(1<<i) != 0 && t.df > 0 {
+			sum += t.idf
 		}
 	}
-	return held >= answerShare*all
+	return sum
 }
 
-// answerShare is how much of what a question asks for, by the rarity of its
-// words, a sentence has to hold to be an answer.
-const answerShare = .7
+// sameSubject reports whether two statements hold the same of what was asked
+// for, but for words that hardly matter: else it is that which tells them apart.
+func (s *searcher) sameSubject(a, b statement) bool {
+	return s.weight(a.about^b.about) <= smallShare*s.weight(a.about|b.about)
+}
+
+// answers reports whether a sentence that holds these terms holds most of what
+// was asked for. Of two such sentences the later is the better answer, whether
+// or not it takes anything back.
+func (s *searcher) answers(about uint64) bool {
+	return bits.OnesCount64(about) > 1 && s.weight(about) >= answerShare*s.weight(math.MaxUint64)
+}
+
+// Shares of what was asked for, by the rarity of its words.
+const (
+	smallShare  = .2
+	answerShare = .7
+)
 
 // valued reports whether there is a number between prefix and suffix.
 func (a statement) valued(prefix, suffix int) bool {
