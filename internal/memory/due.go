@@ -37,16 +37,34 @@ func (b *Builder) Due(m Marks, now time.Time) Due {
 		return Due{DueFold, glovebox.FoldModel}
 	case b.pressed:
 		return Due{DueFold, glovebox.FoldRefused}
-	case tokens >= m.High:
+	case tokens >= m.High && (b.worthFolding(m) || !fits(m, tokens)):
 		return Due{DueFold, glovebox.FoldFull}
 	case m.MaxBytes > 0 && size.bytes > m.MaxBytes, m.MaxImages > 0 && size.images > m.MaxImages:
 		return Due{DueFold, glovebox.FoldBytes}
 	case b.cold(m, now) && tokens >= m.Low+(m.High-m.Low)/3 && (m.Free || c.scale(b.after(m, b.tree.end())) <= tokens-(tokens-m.Low)/2):
 		return Due{DueFold, glovebox.FoldCold}
-	case tokens >= m.Prepare && !m.Free && c.scale(b.after(m, b.tree.end())) > m.Low+(tokens-m.Prepare)+c.scale(leafTokens(m)):
+	case tokens >= m.Prepare && !m.Free && b.worthFolding(m) && c.scale(b.after(m, b.tree.end())) > m.Low+(tokens-m.Prepare)+c.scale(leafTokens(m)):
 		return Due{Action: DuePrepare}
 	}
 	return Due{}
+}
+
+// worthFolding reports whether a fold can free a fifth of what it should: one
+// answer with its results may be what fills the request, which stays until
+// the next one is there.
+func (b *Builder) worthFolding(m Marks) bool {
+	c := b.settle()
+	last := len(c.turns) - 1
+	for last > 0 && c.turns[last].seq == 0 {
+		last--
+	}
+	least := c.scale(b.wouldOpen(m, b.tree.end()) + c.lean(max(last, 0)))
+	return (c.tokens()-least)*5 >= c.tokens()-m.Low
+}
+
+// fits reports whether the window has room for so many tokens and an answer.
+func fits(m Marks, tokens int64) bool {
+	return m.Window == 0 || tokens+min(outReserve, m.Window/8) <= m.Window
 }
 
 // cold reports whether the provider's cache has expired.

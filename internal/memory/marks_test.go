@@ -166,3 +166,24 @@ func TestRefusedTwice(t *testing.T) {
 		t.Errorf("the marks are still %+v", u)
 	}
 }
+
+// TestOneLargeAnswer: what fills a request that fits, and can't be folded yet,
+// is no reason to fold.
+func TestOneLargeAnswer(t *testing.T) {
+	t.Parallel()
+	w := newWorld(Marks{Window: 100_000, Low: 10_000, High: 20_000, Prepare: 18_000, Free: true})
+	w.ask()
+	id := w.answer(glovebox.Usage{}, 1, glovebox.Text(stringsOf(8000)))[0]
+	w.record(glovebox.EventToolFinished, glovebox.ToolFinished{CallID: id, Content: []glovebox.Block{glovebox.Text("ok")}})
+	if n := w.b.Tokens(); n < w.marks.High || n > 80_000 {
+		t.Fatalf("%d tokens", n)
+	}
+	if got := w.b.Due(w.marks, w.now); got != (Due{}) {
+		t.Errorf("%v is due", got)
+	}
+	w.ask()
+	w.answer(glovebox.Usage{}, 0, glovebox.Text("on"))
+	if err := w.room(); err != nil || w.folds != 1 || w.b.Tokens() > w.marks.Low {
+		t.Errorf("%d folds, %d tokens, %v", w.folds, w.b.Tokens(), err)
+	}
+}
