@@ -26,6 +26,7 @@ import (
 	"github.com/glovebox-dev/glovebox/internal/image"
 	"github.com/glovebox-dev/glovebox/internal/live"
 	"github.com/glovebox-dev/glovebox/internal/llm"
+	"github.com/glovebox-dev/glovebox/internal/llm/embed"
 	"github.com/glovebox-dev/glovebox/internal/llm/replay"
 	"github.com/glovebox-dev/glovebox/internal/llm/resolve"
 	"github.com/glovebox-dev/glovebox/internal/memory"
@@ -247,11 +248,20 @@ func (b *backend) worker(tokens bool) *worker.Worker {
 			}
 			return m, info, err
 		},
-		Recall: &recall.Keeper{Dir: b.cfg.Path("recall")}, Digests: b.cfg.Memory.Summaries == "digest",
+		Recall: b.recall(), Digests: b.cfg.Memory.Summaries == "digest",
 		Desktop:        b.cfg.Desktop,
 		EgressDefaults: b.policy, Egress: egress.Options{Internal: b.internal}, GuestSettings: b.settings,
 		Metrics: b.registry, Log: b.log,
 	})
+}
+
+// recall returns where the search indexes of jobs are.
+func (b *backend) recall() *recall.Keeper {
+	k := &recall.Keeper{Dir: b.cfg.Path("recall")}
+	if e := b.cfg.Memory.Embeddings; e.URL != "" {
+		k.Embed = &embed.Client{URL: e.URL, Model: e.Model, Key: os.Getenv("GLOVEBOX_EMBEDDINGS_KEY")}
+	}
+	return k
 }
 
 // defaultModel is the model of jobs that name none, empty if there is none.

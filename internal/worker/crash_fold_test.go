@@ -75,7 +75,7 @@ func TestCrashSweepFold(t *testing.T) {
 func crashFoldAt(t *testing.T, n int, after bool) bool {
 	t.Helper()
 	w := newWorld(t)
-	w.model = reader{steps: 16}
+	w.model = reader{steps: 30}
 	m := &mortal{Store: w.store, Driver: w.driver, after: after, left: n, dead: make(chan struct{}), counts: func(events []glovebox.Event) bool {
 		return slices.ContainsFunc(events, func(e glovebox.Event) bool { return strings.HasPrefix(string(e.Type), "memory.") })
 	}}

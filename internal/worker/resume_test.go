@@ -84,7 +84,7 @@ func BenchmarkResume10M(b *testing.B) {
 	if _, _, err := s.CreateJob(b.Context(), c, store.IdempotencyKey{}); err != nil {
 		b.Fatal(err)
 	}
-	lease, err := s.Claim(b.Context(), "w", 24*time.Hour)
+	lease, err := s.Claim(b.Context(), "w", time.Hour)
 	if err != nil {
 		b.Fatal(err)
 	}
