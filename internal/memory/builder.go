@@ -95,7 +95,7 @@ var appliers = map[glovebox.EventType]func(*Builder, glovebox.Event) error{
 		b.opening = b.firstOpening()
 	}),
 	glovebox.EventModelRequested: on((*Builder).onRequested),
-	glovebox.EventModelAnswered:  on((*Builder).onAnswered),
+	glovebox.EventModelAnswered:  with(decodeAnswered, (*Builder).onAnswered),
 	glovebox.EventModelFailed:    on((*Builder).onFailed),
 	glovebox.EventModelChanged: on(func(b *Builder, c glovebox.ModelChanged, e glovebox.Event) {
 		b.modelIs(c.Model)
@@ -104,7 +104,7 @@ var appliers = map[glovebox.EventType]func(*Builder, glovebox.Event) error{
 	glovebox.EventToolStarted: on(func(b *Builder, s glovebox.ToolStarted, e glovebox.Event) {
 		b.ledger.Started(e.Seq, s)
 	}),
-	glovebox.EventToolFinished: on(func(b *Builder, f glovebox.ToolFinished, e glovebox.Event) {
+	glovebox.EventToolFinished: with(decodeFinished, func(b *Builder, f glovebox.ToolFinished, e glovebox.Event) {
 		b.ledger.Finished(e.Seq, f)
 		b.instructions.Finished(e.Seq, f)
 		b.add(e.Seq, f)
@@ -153,8 +153,12 @@ var appliers = map[glovebox.EventType]func(*Builder, glovebox.Event) error{
 }
 
 func on[T any](apply func(*Builder, T, glovebox.Event)) func(*Builder, glovebox.Event) error {
+	return with(glovebox.Decode[T], apply)
+}
+
+func with[T any](decode func(glovebox.Event) (T, error), apply func(*Builder, T, glovebox.Event)) func(*Builder, glovebox.Event) error {
 	return func(b *Builder, e glovebox.Event) error {
-		v, err := glovebox.Decode[T](e)
+		v, err := decode(e)
 		if err == nil {
 			apply(b, v, e)
 		}
