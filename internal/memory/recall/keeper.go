@@ -48,13 +48,20 @@ type Job struct {
 // syncEvents is how many events one step of a Sync reads.
 const syncEvents = 500
 
-// Sync reads what the log has that the index has not. It is never needed
-// before a Search, which does it by itself; called between steps it keeps the
+// Sync reads what the log has that the index has not, and makes the vectors
+// that are missing where there is an Embedder. It is never needed before a
+// Search, which reads the log by itself; called between steps it keeps the
 // search from having to wait.
 func (j *Job) Sync(ctx context.Context) error {
-	_, err := j.sync(ctx)
+	x, err := j.sync(ctx)
+	for n := 1; err == nil && n > 0; {
+		n, err = x.Embed(ctx, syncVectors)
+	}
 	return err
 }
+
+// syncVectors is how many vectors one step of a Sync makes.
+const syncVectors = 64
 
 func (j *Job) sync(ctx context.Context) (*Index, error) {
 	j.mu.Lock()

@@ -55,6 +55,9 @@ func (s *searcher) search(ctx context.Context) (Result, error) {
 		ranked, err = s.listed(ctx, pool)
 	default:
 		ranked, err = s.worded(ctx, pool)
+		if err == nil && s.x.o.Embed != nil {
+			ranked, err = s.vectors(ctx, pool, ranked)
+		}
 	}
 	if err != nil {
 		return Result{}, err

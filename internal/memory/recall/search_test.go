@@ -266,3 +266,60 @@ func TestStem(t *testing.T) {
 		}
 	}
 }
+
+// letters is an Embedder for tests: texts of the same letters are near.
+type letters struct{ fail error }
+
+func (e *letters) Embed(_ context.Context, texts []string) ([][]float32, error) {
+	var out [][]float32
+	for _, t := range texts {
+		v := make([]float32, 26)
+		for _, r := range strings.ToLower(t) {
+			if r >= 'a' && r <= 'z' {
+				v[r-'a']++
+			}
+		}
+		out = append(out, v)
+	}
+	return out, e.fail
+}
+
+// TestVectors: what is near in meaning joins what the words found; without an
+// answer the words stand alone.
+func TestVectors(t *testing.T) {
+	t.Parallel()
+	l := &log{}
+	l.say("the heron stands in the reeds")
+	l.say("tinsel silent listen")
+	for i := range 100 {
+		l.say(fmt.Sprintf("some other thing, the %dth of its kind", i))
+	}
+	e := &letters{}
+	x := newIndex(t, Options{Embed: e})
+	must(t, x.Add(t.Context(), l.events))
+	made := 0
+	for {
+		n, err := x.Embed(t.Context(), 40)
+		must(t, err)
+		if made += n; n == 0 {
+			break
+		}
+	}
+	if made != 102 {
+		t.Errorf("%d vectors", made)
+	}
+	if got := search(t, x, Query{Words: "inlets"}); len(got.Hits) == 0 || got.Hits[0].Event != 2 {
+		t.Errorf("got %+v", got)
+	}
+	if got := search(t, x, Query{Words: "heron reeds"}); got.Hits[0].Event != 1 {
+		t.Errorf("got %+v", got)
+	}
+	if got := search(t, x, Query{Words: "inlets", Tool: "shell"}); len(got.Hits) > 0 {
+		t.Errorf("got %+v", got)
+	}
+	e.fail = errors.New("no such model")
+	got := search(t, x, Query{Words: "heron"})
+	if eventsOf(got) != "1" || !strings.Contains(got.Note, "no such model") {
+		t.Errorf("got %+v", got)
+	}
+}
