@@ -76,7 +76,9 @@ func (e *engine) emit(typ glovebox.EventType, data any) (int64, error) {
 		return 0, err
 	}
 	if e.ratio > 0 {
-		e.weigh(ev)
+		if err := e.weigh(ev); err != nil {
+			return 0, err
+		}
 	}
 	if e.keep != nil {
 		if err := e.keep(ev); err != nil {
@@ -92,26 +94,48 @@ func (e *engine) emit(typ glovebox.EventType, data any) (int64, error) {
 	return e.seq, nil
 }
 
-// spoken are the events whose text is in the conversation.
-var spoken = map[glovebox.EventType]bool{glovebox.EventUserMessage: true, glovebox.EventModelAnswered: true, glovebox.EventToolFinished: true, glovebox.EventNotice: true}
-
 // weigh remembers how long an event is until it has a summary.
-func (e *engine) weigh(ev glovebox.Event) {
-	if spoken[ev.Type] {
-		e.sizes[ev.Seq] = llm.TokensOf(string(ev.Data))
+func (e *engine) weigh(ev glovebox.Event) error {
+	var blocks []glovebox.Block
+	switch ev.Type {
+	case glovebox.EventUserMessage:
+		m, err := glovebox.Decode[glovebox.UserMessage](ev)
+		if err != nil {
+			return err
+		}
+		blocks = []glovebox.Block{glovebox.Text(m.Text)}
+	case glovebox.EventModelAnswered:
+		a, err := glovebox.Decode[glovebox.ModelAnswered](ev)
+		if err != nil {
+			return err
+		}
+		blocks = a.Message.Blocks
+	case glovebox.EventToolFinished:
+		f, err := glovebox.Decode[glovebox.ToolFinished](ev)
+		if err != nil {
+			return err
+		}
+		blocks = f.Content
+	case glovebox.EventSummarized:
+		return e.summarized(ev)
 	}
-	if ev.Type != glovebox.EventSummarized {
-		return
+	for i := range blocks {
+		e.sizes[ev.Seq] += tokensOf(&blocks[i])
 	}
-	if s, err := glovebox.Decode[glovebox.Summarized](ev); err == nil {
-		for _, x := range s.Summaries {
-			for n := range e.sizes {
-				if x.Level == 0 && n <= x.Through {
-					delete(e.sizes, n)
-				}
+	return nil
+}
+
+// summarized forgets the sizes of events that have a summary now.
+func (e *engine) summarized(ev glovebox.Event) error {
+	s, err := glovebox.Decode[glovebox.Summarized](ev)
+	for _, x := range s.Summaries {
+		for n := range e.sizes {
+			if x.Level == 0 && n <= x.Through {
+				delete(e.sizes, n)
 			}
 		}
 	}
+	return err
 }
 
 // flush brings the index up to date.
@@ -419,6 +443,17 @@ func shown(r recall.Result) string {
 		return "Nothing was found."
 	}
 	return b.String()
+}
+
+// hits reports whether the event of a fact is among the hits, or a quote of
+// them has what an answer needs.
+func hits(list []recall.Hit, f *fact) bool {
+	for _, h := range list[:min(len(list), 10)] {
+		if h.Event == f.event {
+			return true
+		}
+	}
+	return holds(list, f)
 }
 
 // holds reports whether a quote of the hits has what an answer needs.

@@ -174,18 +174,21 @@ func (r *runner) searchRows(ctx context.Context, tokens int64, e *engine, facts 
 		facts      []*fact
 		ok         func(*fact, []recall.Hit) bool
 	}{
-		{"exact identifiers", "100%", facts.exact, func(f *fact, hits []recall.Hit) bool { return holds(hits, f) }},
-		{"paraphrases that share two words", goalOf(tokens), facts.paraphrase, func(f *fact, hits []recall.Hit) bool { return holds(hits, f) }},
+		{"exact identifiers", "100%", facts.exact, func(f *fact, list []recall.Hit) bool { return hits(list, f) }},
+		{"paraphrases that share two words", goalOf(tokens), facts.paraphrase, func(f *fact, list []recall.Hit) bool { return hits(list, f) }},
 		{"superseded facts, the newest first", "95%", facts.superseded, newestFirst},
 	}
 	for _, g := range groups {
-		got, early := 0, 0
+		got, early, quoted := 0, 0, 0
 		for _, f := range g.facts {
-			hits, err := find(f)
+			list, err := find(f)
 			if err != nil {
 				return err
 			}
-			if g.ok(f, hits) {
+			if holds(list, f) {
+				quoted++
+			}
+			if g.ok(f, list) {
 				got++
 				if f.step < h.calls/2 {
 					early++
@@ -196,7 +199,7 @@ func (r *runner) searchRows(ctx context.Context, tokens int64, e *engine, facts 
 		}
 		if r.wants("facts") {
 			r.add(Row{Group: "facts", Name: at(tokens, g.name+", in the first 10 results"), Goal: g.goal,
-				Figures: []Figure{{"found", percent(got, len(g.facts)), "percent"}, {"of", float64(len(g.facts)), "count"}, {"of them from the first half", float64(early), "count"}}})
+				Figures: []Figure{{"found", percent(got, len(g.facts)), "percent"}, {"of", float64(len(g.facts)), "count"}, {"with the answer in a quote", percent(quoted, len(g.facts)), "percent"}, {"found from the first half", float64(early), "count"}}})
 		}
 	}
 	if !r.wants("recall") {
@@ -218,13 +221,13 @@ func (r *runner) searchRows(ctx context.Context, tokens int64, e *engine, facts 
 
 // newestFirst reports whether, of the versions of a fact, the newest is shown
 // first.
-func newestFirst(f *fact, hits []recall.Hit) bool {
-	for _, h := range hits {
-		if strings.Contains(h.Text, f.value) {
+func newestFirst(f *fact, list []recall.Hit) bool {
+	for _, h := range list {
+		if h.Event == f.event || strings.Contains(h.Text, f.value) {
 			return true
 		}
 		for _, v := range f.versions {
-			if strings.Contains(h.Text, v.value) {
+			if h.Event == v.event || strings.Contains(h.Text, v.value) {
 				return false
 			}
 		}
