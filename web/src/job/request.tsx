@@ -59,7 +59,7 @@ function Request({ view }: { view: RequestView }) {
           }
         </Fold>
         {head.map((b, i) => (
-          <BlockFold key={i} role="user" block={b} />
+          <BlockFold key={i} role="user" block={b} as={["The workspace", "The task"][i]} />
         ))}
       </Part>
       {folded.length > 0 && (
@@ -96,8 +96,8 @@ function Part({ title, says, className, children }: { title: string; says: strin
   );
 }
 
-function BlockFold({ role, block }: { role: string; block: Block }) {
-  const [title, text] = blockText(role, block);
+function BlockFold({ role, block, as }: { role: string; block: Block; as?: string }) {
+  const [title, text] = blockText(role, block, as);
   return (
     <Fold title={title} tag={block.is_error ? "error" : undefined} peek={firstLine(text)}>
       {() => (
@@ -111,7 +111,7 @@ function BlockFold({ role, block }: { role: string; block: Block }) {
 }
 
 /** The title of a block, and its text. */
-function blockText(role: string, b: Block): [string, string] {
+function blockText(role: string, b: Block, as?: string): [string, string] {
   switch (b.type) {
     case "tool_use":
       return [`Call of ${plain(b.name ?? "")}`, inputText(b.input)];
@@ -127,6 +127,6 @@ function blockText(role: string, b: Block): [string, string] {
     case "image":
       return ["Picture", ""];
     default:
-      return [role === "assistant" ? "The model" : "To the model", b.text ?? ""];
+      return [as ?? (role === "assistant" ? "The model" : "To the model"), b.text ?? ""];
   }
 }
