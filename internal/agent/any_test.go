@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"testing"
 	"time"
 
@@ -46,10 +47,11 @@ func anyModel(seed uint64) modelFunc {
 			case 6:
 				blocks = append(blocks, shell(id, "hang"))
 			default:
-				blocks = append(blocks, shell(id, fmt.Sprint("echo ", r.Step, i)))
+				blocks = append(blocks, shell(id, fmt.Sprint("echo ", r.Step, i, strings.Repeat(" and some more words", rng.IntN(150)))))
 			}
 		}
 		a := answer(append(blocks, glovebox.Text("..."))...)
+		a.Usage = glovebox.Usage{CacheRead: llm.EstimateTokens(r), Output: 10}
 		a.StopReason = []llm.StopReason{llm.StopEnd, llm.StopToolUse, llm.StopMaxOutput}[rng.IntN(3)]
 		return a, nil
 	}
@@ -61,6 +63,7 @@ func TestAnyJob(t *testing.T) {
 	t.Parallel()
 	check(t, func(t *rapid.T) {
 		w := newWorld(glovebox.Limits{Steps: 15, WallTimeSeconds: 1800}, anyModel(rapid.Uint64().Draw(t, "seed")))
+		w.info.FoldHigh = rapid.SampledFrom([]int64{0, 8000, 11_000}).Draw(t, "high")
 		for life := 0; ; life++ {
 			if life > 0 {
 				w = w.resumed(w.events)

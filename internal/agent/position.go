@@ -58,7 +58,7 @@ type pendingCall struct {
 	started  bool                    // it may have acted
 	question *glovebox.QuestionAsked // it waits for the user
 	answered bool
-	answer   string // of the user
+	answer   glovebox.UserMessage
 }
 
 // stage returns what the log asks for next.
@@ -301,7 +301,7 @@ func (p *position) onSaid(m glovebox.UserMessage) {
 	p.verified, p.silent, p.idle = nil, false, 0
 	for i := range p.calls {
 		if c := &p.calls[i]; c.question != nil && !c.answered {
-			c.answered, c.answer = true, m.Text
+			c.answered, c.answer = true, m
 			return
 		}
 	}

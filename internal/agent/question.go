@@ -42,7 +42,11 @@ func (r *run) await(ctx context.Context, c pendingCall) error {
 	f := glovebox.ToolFinished{CallID: c.CallID, Name: c.Name, Content: []glovebox.Block{glovebox.Text(
 		"No answer came in time. Go on with your best judgement, and say in the summary what you assumed.")}}
 	if c.answered {
-		f.Content = []glovebox.Block{glovebox.Text("The user answers:\n\n" + c.answer)}
+		text := "The user answers:\n\n" + c.answer.Text
+		if c.answer.Blob != "" {
+			text += fmt.Sprintf("\n\n[the beginning of %d bytes; read_output with handle %q has the whole]", c.answer.Size, c.answer.Blob)
+		}
+		f.Content = []glovebox.Block{glovebox.Text(text)}
 	}
 	return r.finish(ctx, c, f, r.phase(glovebox.PhaseWorking)...)
 }

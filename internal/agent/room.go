@@ -62,7 +62,8 @@ func (r *run) makeRoom(ctx context.Context, m memory.Marks) error {
 }
 
 // fold opens the next epoch. If that frees too little even when it is tried
-// harder, the job ends, unless the fold was a matter of cost alone.
+// harder, the job ends, unless the fold was a matter of cost alone: the mark
+// of a model with a large window may be far below it.
 func (r *run) fold(ctx context.Context, m memory.Marks, reason glovebox.FoldReason) error {
 	var failed error
 	for range foldTries {
@@ -71,7 +72,8 @@ func (r *run) fold(ctx context.Context, m memory.Marks, reason glovebox.FoldReas
 		}
 		m = harder(m)
 	}
-	if reason != glovebox.FoldFull && reason != glovebox.FoldRefused {
+	matters := reason == glovebox.FoldRefused || reason == glovebox.FoldFull && r.memory.Tokens() > m.Window/2
+	if !matters {
 		r.Log.Warn("history was not folded", "reason", reason, "error", failed)
 		return nil
 	}
