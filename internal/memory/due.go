@@ -41,7 +41,7 @@ func (b *Builder) Due(m Marks, now time.Time) Due {
 		return Due{DueFold, glovebox.FoldFull}
 	case m.MaxBytes > 0 && size.bytes > m.MaxBytes, m.MaxImages > 0 && size.images > m.MaxImages:
 		return Due{DueFold, glovebox.FoldBytes}
-	case b.cold(m, now) && tokens >= m.Low+(m.High-m.Low)/3 && (m.Free || c.scale(b.after(m, b.tree.end())) <= tokens-(tokens-m.Low)/2):
+	case b.cold(m, now) && tokens >= m.Low+(m.High-m.Low)/3 && (m.Free && b.worthFolding(m) || c.scale(b.after(m, b.tree.end())) <= tokens-(tokens-m.Low)/2):
 		return Due{DueFold, glovebox.FoldCold}
 	case tokens >= m.Prepare && !m.Free && b.worthFolding(m) && c.scale(b.after(m, b.tree.end())) > m.Low+(tokens-m.Prepare)+c.scale(leafTokens(m)):
 		return Due{Action: DuePrepare}

@@ -24,7 +24,7 @@ type room struct {
 const (
 	defaultHigh = 100_000 // the high-water mark, before the log says what it is
 	leastRoom   = 4_000   // beside what is fixed
-	leastCut    = 200     // tokens of what is shown by its ends
+	leastCut    = 100     // tokens of what is shown by its ends
 	keptImages  = 4       // the newest, which a fold leaves
 	imageTokens = 5_012   // of an image, as they are estimated
 )
