@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/glovebox-dev/glovebox"
 )
@@ -38,8 +39,9 @@ type dialogue struct {
 
 // said is a turn of a dialogue.
 type said struct {
-	id   string // e.g. "D3:12"
-	text string // with the speaker's name
+	id   string    // e.g. "D3:12"
+	text string    // with the speaker's name
+	at   time.Time // when its session began; zero if the data does not say
 }
 
 // question is one whose evidence is known.
@@ -61,11 +63,10 @@ type trajectory struct {
 
 // missing returns the error for a file of the data that can't be read.
 func missing(path string, err error) error {
-	msg := "can't read " + path
 	if errors.Is(err, fs.ErrNotExist) {
-		msg = "there is no " + path
+		return glovebox.Invalid("data", DataHint, "there is no %s", path)
 	}
-	return &glovebox.Error{Code: glovebox.CodeInvalid, Field: "data", Msg: msg, Hint: DataHint, Err: err}
+	return &glovebox.Error{Code: glovebox.CodeInvalid, Field: "data", Msg: "can't read " + path, Hint: DataHint, Err: err}
 }
 
 // loadLocomo reads the dialogues. Questions of category 5, which have no
@@ -131,13 +132,20 @@ func readTurns(conversation map[string]json.RawMessage) (dialogue, map[string]in
 		if err := json.Unmarshal(conversation["session_"+strconv.Itoa(n)], &turns); err != nil {
 			return dialogue{}, nil, err
 		}
+		var date string
+		if raw := conversation["session_"+strconv.Itoa(n)+"_date_time"]; raw != nil {
+			if err := json.Unmarshal(raw, &date); err != nil {
+				return dialogue{}, nil, err
+			}
+		}
+		at, _ := time.Parse("3:04 pm on 2 January, 2006", date) // zero if it is none
 		for _, t := range turns {
 			text := t.Speaker + ": " + t.Text
 			if t.Caption != "" {
 				text += " [shares a picture: " + t.Caption + "]"
 			}
 			byID[t.ID] = len(d.turns)
-			d.turns = append(d.turns, said{id: t.ID, text: text})
+			d.turns = append(d.turns, said{id: t.ID, text: text, at: at})
 		}
 	}
 	return d, byID, nil

@@ -122,7 +122,11 @@ func searchDialogue(ctx context.Context, d dialogue, path string, ours, joined *
 	defer index.Close()
 	events := []glovebox.Event{glovebox.NewEvent(began, glovebox.EventCreated, glovebox.Created{ID: jobID, Task: "Listen."})}
 	for i, t := range d.turns {
-		events = append(events, glovebox.NewEvent(began.Add(tick*time.Duration(i+1)), glovebox.EventUserMessage, glovebox.UserMessage{Text: t.text}))
+		at := t.at.Add(time.Duration(i) * time.Second)
+		if t.at.IsZero() {
+			at = began.Add(tick * time.Duration(i+1))
+		}
+		events = append(events, glovebox.NewEvent(at, glovebox.EventUserMessage, glovebox.UserMessage{Text: t.text}))
 	}
 	for i := range events {
 		events[i].Seq = int64(i + 1)
