@@ -8,6 +8,8 @@ import (
 	"image/png"
 	"math/rand/v2"
 	"net/http"
+	"os"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -100,9 +102,13 @@ func (c *scene) prints(n int) glovebox.Block {
 }
 
 // TestMemoryFaults has a window's worth of trouble, in several jobs at once.
+// GLOVEBOX_E2E_SCENES names those to play, e.g. "tiny,switch"; all if empty.
 func TestMemoryFaults(t *testing.T) {
 	data := dataDir(t)
-	g := &stage{scenes: []*scene{tinyScene(), giantScene(), refusedScene(), neverScene(), imagesScene(), badScene(), foreignScene(), switchScene()}}
+	g := &stage{scenes: []*scene{tinyScene(), giantScene(), refusedScene(), neverScene(), imagesScene(), badScene(), foreignScene(), switchScene(), hurryScene()}}
+	if only := os.Getenv("GLOVEBOX_E2E_SCENES"); only != "" {
+		g.scenes = slices.DeleteFunc(g.scenes, func(c *scene) bool { return !slices.Contains(strings.Split(only, ","), c.name) })
+	}
 	models := "[" +
 		"{model: 'anthropic:*', window: 60000, max_output: 4000, reasoning: true, images: true}, {model: 'openai:*', window: 60000, max_output: 4000, reasoning: true, images: true}," +
 		"{model: 'gemini:*', window: 60000, max_output: 4000, reasoning: true, images: true}, {model: 'chat:*', window: 60000, max_output: 4000}]"
@@ -338,6 +344,23 @@ func switchScene() *scene {
 		if reasons := foldReasons(t, log); st.Status != glovebox.StatusComplete || fmt.Sprint(heard) != fmt.Sprint(want) || reasons[glovebox.FoldModel] != len(order) {
 			t.Errorf("%+v, %+v; providers %v; folds %v", st, st.Error, heard, reasons)
 		}
+	}}
+}
+
+// hurryScene changes its model again and again, and before the change before
+// took effect.
+func hurryScene() *scene {
+	models := []string{"openai:scripted", "chat:scripted", "gemini:gemini-3-scripted", "anthropic:another", "openai:another", "anthropic:scripted"}
+	return &scene{name: "hurry", act: func(c *scene, _ llmtest.Sent, _ []string) llmtest.Answer {
+		if c.step > 45 {
+			return c.finish()
+		}
+		if c.step%3 == 0 {
+			for i := range 1 + c.step%2 {
+				c.events <- "model " + models[(c.step/3+i)%len(models)]
+			}
+		}
+		return c.do("On.", c.prints(c.step))
 	}}
 }
 

@@ -75,21 +75,32 @@ type attended struct {
 	why    []string // it was killed
 }
 
+// killAfter says after which events the server is killed, too.
+var killAfter = map[glovebox.EventType]struct {
+	count int // of them
+	what  string
+}{
+	glovebox.EventFolded:     {3, "a fold"},
+	glovebox.EventSummaries:  {9, "summaries were asked for"},
+	glovebox.EventSummarized: {14, "summaries were recorded"},
+}
+
 // attend follows a job until it has ended, does what the clerk asks for, and
-// kills the server after the second fold, too.
+// kills the server at the worst moments.
 func (c *clerk) attend(s *server, id string, start func() *server) attended {
 	a := attended{server: s}
-	folds, seen := 0, int64(0)
+	counts, seen := map[glovebox.EventType]int{}, int64(0)
 	for {
 		ended := make(chan bool, 1)
 		go func(s *server) {
 			done := false
 			s.follow(id, func(e glovebox.Event) bool {
 				done = e.Type == glovebox.EventFinished
-				if e.Type == glovebox.EventFolded && e.Seq > seen {
-					if folds++; folds == 3 {
-						c.event("kill right after a fold")
-					}
+				if e.Seq > seen {
+					counts[e.Type]++
+				}
+				if why := killAfter[e.Type]; e.Seq > seen && why.count > 0 && counts[e.Type] == why.count {
+					c.event("kill right after " + why.what)
 				}
 				seen = max(seen, e.Seq)
 				return !done
