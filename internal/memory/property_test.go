@@ -135,81 +135,10 @@ func checkHistories(t *testing.T) {
 		if time.Now().After(until) {
 			return
 		}
-		w := newWorld(smallMarks(t))
-		instructions := ""
-		var answered []glovebox.Message // of the newest answered request, and its answer
-		deep := rapid.IntRange(0, 19).Draw(t, "deep") == 0
-		prefix := rapid.IntRange(1, 150).Draw(t, "prefix")
-		w.check = func(e glovebox.Event) {
-			switch e.Type {
-			case glovebox.EventInstructions:
-				var r glovebox.InstructionsRead
-				json.Unmarshal(e.Data, &r)
-				instructions = strings.TrimSpace(r.Text)
-			case glovebox.EventFolded, glovebox.EventModelChanged:
-				answered = nil
-			case glovebox.EventModelRequested:
-			default:
-				if !deep && e.Type != glovebox.EventModelAnswered && e.Seq != int64(prefix) {
-					return
-				}
-			}
-			r := w.b.Request(w.b.maxOutput)
-			if err := checkLegal(r); err != nil {
-				t.Fatalf("event %d (%s): %v", e.Seq, e.Type, err)
-			}
-			if err := checkHead(r, instructions); err != nil {
-				t.Fatalf("event %d (%s): %v", e.Seq, e.Type, err)
-			}
-			if err := checkEpoch(w.b, r); err != nil {
-				t.Fatalf("event %d (%s): %v", e.Seq, e.Type, err)
-			}
-			if e.Type == glovebox.EventFolded {
-				var f glovebox.Folded
-				json.Unmarshal(e.Data, &f)
-				if err := checkTree(w.b); err != nil {
-					t.Fatalf("event %d: %v", e.Seq, err)
-				}
-				if got := w.b.Use(w.marks); w.b.ceiling == 0 && f.Reason != glovebox.FoldRefused && (apart(got.Tokens(), f.Use.Tokens()) > 2 || apart(got.Head, f.Use.Head) > 2) {
-					t.Fatalf("event %d: the request has %+v, the fold said %+v", e.Seq, got, f.Use)
-				}
-			}
-			if deep {
-				if got, want := w.b.settle().estimate(), llm.EstimateTokens(r); got != want {
-					t.Fatalf("event %d: the estimate is %d, counted anew %d", e.Seq, got, want)
-				}
-				if w.b.Digest(r) != Digest(r) {
-					t.Fatalf("event %d: the digest from kept sums differs", e.Seq)
-				}
-			}
-			// Within an epoch an answered request is a prefix of the next.
-			if e.Type == glovebox.EventModelAnswered {
-				if n := len(answered); n > 0 && (len(r.Messages) < n || !samePrefix(answered, r.Messages)) {
-					t.Fatalf("event %d: the request changed in its middle", e.Seq)
-				}
-				answered = r.Messages[:len(r.Messages)-1]
-			}
-			if e.Type == glovebox.EventModelRequested {
-				if n := w.b.Tokens(); n > w.marks.High+12_000 {
-					t.Fatalf("event %d: %d tokens of %+v", e.Seq, n, w.marks)
-				}
-			}
-			if deep && e.Seq%7 == 0 || e.Seq == int64(prefix) {
-				scratch := New(small)
-				for _, e := range w.events {
-					if err := scratch.Apply(e); err != nil {
-						t.Fatal(err)
-					}
-				}
-				if a, b := scratch.Request(scratch.maxOutput), r; Digest(a) != Digest(b) || scratch.Tokens() != w.b.Tokens() {
-					t.Fatalf("event %d: rebuilt from the log the request differs: %d and %d tokens", e.Seq, scratch.Tokens(), w.b.Tokens())
-				}
-				if a, b := scratch.Due(w.marks, w.now), w.b.Due(w.marks, w.now); a != b {
-					t.Fatalf("event %d: rebuilt from the log %v is due, else %v", e.Seq, a, b)
-				}
-			}
-		}
 		runs++
+		w := newWorld(smallMarks(t))
+		v := &watcher{T: t, world: w, deep: rapid.IntRange(0, 19).Draw(t, "deep") == 0, prefix: int64(rapid.IntRange(1, 150).Draw(t, "prefix"))}
+		w.check = v.see
 		if err := w.live(t, rapid.IntRange(1, 10).Draw(t, "steps")); err != nil {
 			if glovebox.CodeOf(err) != CodeContext {
 				t.Fatal(err)
@@ -221,6 +150,91 @@ func checkHistories(t *testing.T) {
 	t.Logf("%d histories, %d folds, %d could not be folded", runs, folds, failed)
 }
 
+// watcher checks the requests of a history as it grows.
+type watcher struct {
+	*rapid.T
+	*world
+	deep         bool  // after every event
+	prefix       int64 // the event at which the log is read anew
+	instructions string
+	answered     []glovebox.Message // of the newest answered request of the epoch
+}
+
+func (v *watcher) see(e glovebox.Event) {
+	switch e.Type {
+	case glovebox.EventInstructions:
+		r, _ := glovebox.Decode[glovebox.InstructionsRead](e)
+		v.instructions = strings.TrimSpace(r.Text)
+	case glovebox.EventFolded, glovebox.EventModelChanged:
+		v.answered = nil
+	case glovebox.EventModelRequested, glovebox.EventModelAnswered:
+	default:
+		if !v.deep && e.Seq != v.prefix {
+			return
+		}
+	}
+	r := v.b.Request(v.b.maxOutput)
+	for _, err := range []error{checkLegal(r), checkHead(r, v.instructions), checkEpoch(v.b, r)} {
+		if err != nil {
+			v.Fatalf("event %d (%s): %v", e.Seq, e.Type, err)
+		}
+	}
+	switch e.Type {
+	case glovebox.EventFolded:
+		v.folded(e)
+	case glovebox.EventModelAnswered: // an answered request is a prefix of the next
+		if n := len(v.answered); n > 0 && (len(r.Messages) < n || !samePrefix(v.answered, r.Messages)) {
+			v.Fatalf("event %d: the request changed in its middle", e.Seq)
+		}
+		v.answered = r.Messages[:len(r.Messages)-1]
+	case glovebox.EventModelRequested:
+		if n := v.b.Tokens(); n > v.marks.High+12_000 {
+			v.Fatalf("event %d: %d tokens of %+v", e.Seq, n, v.marks)
+		}
+	}
+	if v.deep {
+		if got, want := v.b.settle().estimate(), llm.EstimateTokens(r); got != want {
+			v.Fatalf("event %d: the estimate is %d, counted anew %d", e.Seq, got, want)
+		}
+		if v.b.Digest(r) != Digest(r) {
+			v.Fatalf("event %d: the digest from kept sums differs", e.Seq)
+		}
+	}
+	if v.deep && e.Seq%7 == 0 || e.Seq == v.prefix {
+		v.again(e, r)
+	}
+}
+
+// folded checks the tree, and that the fold said what the request has.
+func (v *watcher) folded(e glovebox.Event) {
+	f, _ := glovebox.Decode[glovebox.Folded](e)
+	if err := checkTree(v.b); err != nil {
+		v.Fatalf("event %d: %v", e.Seq, err)
+	}
+	got := v.b.Use(v.marks)
+	if v.b.ceiling == 0 && f.Reason != glovebox.FoldRefused && (apart(got.Tokens(), f.Use.Tokens()) > 2 || apart(got.Head, f.Use.Head) > 2) {
+		v.Fatalf("event %d: the request has %+v, the fold said %+v", e.Seq, got, f.Use)
+	}
+}
+
+// again reads the log anew, as after a crash at this event.
+func (v *watcher) again(e glovebox.Event, r *llm.Request) {
+	scratch := New(small)
+	for _, e := range v.events {
+		if err := scratch.Apply(e); err != nil {
+			v.Fatal(err)
+		}
+	}
+	if now := scratch.Request(scratch.maxOutput); Digest(now) != Digest(r) || scratch.Tokens() != v.b.Tokens() {
+		v.Fatalf("event %d: rebuilt from the log the request differs: %d and %d tokens", e.Seq, scratch.Tokens(), v.b.Tokens())
+	}
+	if a, b := scratch.Due(v.marks, v.now), v.b.Due(v.marks, v.now); a != b {
+		v.Fatalf("event %d: rebuilt from the log %v is due, else %v", e.Seq, a, b)
+	}
+}
+
+func apart(a, b int64) int64 { return max(a-b, b-a) }
+
 func samePrefix(old, now []glovebox.Message) bool {
 	for len(old) > 0 && len(old[0].Blocks) == len(now[0].Blocks) && &old[0].Blocks[0] == &now[0].Blocks[0] {
 		old, now = old[1:], now[1:]
@@ -229,5 +243,3 @@ func samePrefix(old, now []glovebox.Message) bool {
 	b, _ := json.Marshal(now[:len(old)])
 	return string(a) == string(b)
 }
-
-func apart(a, b int64) int64 { return max(a-b, b-a) }
