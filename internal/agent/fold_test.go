@@ -77,7 +77,10 @@ func readTool() tool.Tool {
 }
 
 func (f *folding) answer(ctx context.Context, r *llm.Request, d func(glovebox.ModelDelta)) (*llm.Response, error) {
-	if asksForSummaries(r) {
+	if asksForSummaries(r) != r.Aside {
+		return nil, &llm.Error{Kind: llm.KindInvalid, Msg: "a call for summaries that does not say so"}
+	}
+	if r.Aside {
 		f.mu.Lock()
 		f.asked++
 		f.mu.Unlock()

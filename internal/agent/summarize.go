@@ -132,7 +132,7 @@ func (r *run) summarize(ctx context.Context, spans []glovebox.Span) (begun bool,
 	if err := r.append(ctx, append(r.phase(glovebox.PhaseWorking), event(glovebox.EventSummaries, c.asked))); err != nil {
 		return false, err
 	}
-	req.Step, req.Attempt = r.job.Step, c.asked.Attempt
+	req.Step, req.Attempt, req.Aside = r.job.Step, c.asked.Attempt, true
 	cctx, cancel := context.WithCancelCause(ctx)
 	c.cancel, r.summary = cancel, c
 	go r.makeSummaries(cctx, c, req)

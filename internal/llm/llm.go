@@ -36,6 +36,10 @@ type Request struct {
 	// Nothing of them is sent: a replay finds its place by them.
 	Step    int64 `json:"-"`
 	Attempt int64 `json:"-"`
+
+	// Aside is set on a call that is none of the job's steps: one for
+	// summaries, made beside them. A recording leaves it out.
+	Aside bool `json:"-"`
 }
 
 // ToolSpec declares a tool to a model.

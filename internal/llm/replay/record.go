@@ -30,7 +30,8 @@ var _ llm.Model = (*Recorder)(nil)
 // as a turn, in one Write. Reasoning is written as text; what only its
 // provider can read (signatures, encrypted reasoning, ids of calls) is left
 // out. A call that fails is written as a comment. Whether the results that
-// led to a turn were errors is written as expectations.
+// led to a turn were errors is written as expectations. A call that is
+// [llm.Request.Aside] is passed on and not written.
 func Record(m llm.Model, w io.Writer) *Recorder { return &Recorder{model: m, w: w} }
 
 // Err returns the first error of writing. Answers are passed on nevertheless.
@@ -44,6 +45,9 @@ func (r *Recorder) Err() error {
 func (r *Recorder) Stream(ctx context.Context, req *llm.Request, delta func(glovebox.ModelDelta)) (*llm.Response, error) {
 	start := time.Now()
 	resp, err := r.model.Stream(ctx, req, delta)
+	if req.Aside { // a replay is never asked for it
+		return resp, err
+	}
 	var b bytes.Buffer
 	if err != nil {
 		fmt.Fprintf(&b, "# turn %d failed: %s\n", Index(req)+1, oneLine(err.Error()))

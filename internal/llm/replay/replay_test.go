@@ -348,6 +348,12 @@ func TestRecord(t *testing.T) {
 	if rec.Err() != nil || len(want) != 3 {
 		t.Fatal(rec.Err(), len(want))
 	}
+	written := out.Len()
+	aside := *request(0)
+	aside.Aside = true // which is no turn
+	if _, err := rec.Stream(t.Context(), &aside, nil); err != nil || out.Len() != written {
+		t.Errorf("a call beside the steps: %v, %q", err, out.String()[written:])
+	}
 	if !strings.Contains(out.String(), "# turn 4 failed: model: exhausted") || !strings.Contains(out.String(), "expect 2 error\n") {
 		t.Errorf("recording:\n%s", out.String())
 	}
