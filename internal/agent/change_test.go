@@ -36,6 +36,9 @@ func change(t *testing.T, w *world, run func() (Outcome, error)) {
 	if q[len(q)-1].Model != "test:other" || q[0].Model != "test:m" {
 		t.Errorf("asked %+v", q)
 	}
+	if f := all[glovebox.Folded](w, glovebox.EventFolded); len(f) != 1 || f[0].Reason != glovebox.FoldModel || f[0].Epoch != 2 {
+		t.Errorf("the other model begins no epoch: %+v", f)
+	}
 	if err := w.laws(); err != nil {
 		t.Error(err)
 	}

@@ -197,6 +197,10 @@ func (r *run) pause(ctx context.Context, d time.Duration, early bool) error {
 			return ErrDrained
 		case <-timer.C:
 			return nil
+		case <-r.summarized():
+			if err := r.collect(ctx); err != nil {
+				return err
+			}
 		case _, open := <-wake:
 			if !open {
 				wake = nil
