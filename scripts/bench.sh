@@ -2,7 +2,11 @@
 # Runs every benchmark, with the peers that are installed beside it, and says
 # what machine it was and how busy. docs/BENCHMARKS.md holds what it printed.
 #
-#   scripts/bench.sh [PATTERN]     only benchmarks that match
+#   scripts/bench.sh [PATTERN]     only benchmarks that match; "memory" for
+#                                  those of `glovebox bench memory` alone
+#
+# MEMORY_TOKENS names the histories of these, e.g. 1M,10M,100M (the last takes
+# half an hour), and GLOVEBOX_BENCH_DATA the directory of their data.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -16,6 +20,15 @@ echo "       $(has "docker's glovebox-machine" "docker image inspect ${GLOVEBOX_
 echo "       $(has "jupyter_client of $python" "$python -c 'import jupyter_client, ipykernel'" 'name one that has it and ipykernel in GLOVEBOX_TEST_PYTHON')"
 echo "binary: $(stat -c %s bin/glovebox | awk '{printf "%.1f MiB", $1/1048576}')"
 echo
+memory() {
+	echo "memory:"
+	echo
+	bin/glovebox bench memory --tokens "${MEMORY_TOKENS:-1M}"
+}
+if [ "$pattern" = memory ]; then
+	memory
+	exit
+fi
 echo "| benchmark | figures | load |"
 echo "| --- | --- | --- |"
 # A benchmark's line is its name, how often it ran, and pairs of figure and
@@ -33,3 +46,7 @@ go test -v -run '^$' -bench "$pattern" -benchtime "${BENCHTIME:-1s}" -timeout 30
 	/^--- |^    .*_test.go:|^FAIL|^panic:/ { print; fflush() }'
 echo
 echo "load after: $(cut -d' ' -f1-3 /proc/loadavg)"
+if [ "$pattern" = . ]; then
+	echo
+	memory
+fi

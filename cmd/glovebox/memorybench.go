@@ -31,7 +31,7 @@ type benchCmd struct {
 type benchMemoryCmd struct {
 	Data         string   `placeholder:"DIR" help:"Directory of the data (default: GLOVEBOX_BENCH_DATA)."`
 	Tokens       []string `placeholder:"N,..." default:"1M,10M" help:"Lengths of histories, e.g. 1M,10M,100M."`
-	Rows         []string `placeholder:"ROW,..." help:"What to measure: locomo, facts, cache, cost, request, recall, resume (default: all)."`
+	Rows         []string `placeholder:"ROW,..." help:"What to measure: locomo, facts, standing, cache, cost, request, recall, resume (default: all)."`
 	SummaryRatio int64    `placeholder:"N" default:"20" help:"How many times shorter than its source a model's summary is taken to be, of all that write any."`
 	Model        string   `placeholder:"PROVIDER:NAME" default:"anthropic:claude-sonnet-4-5" help:"Whose window the engine reckons with."`
 	Temp         string   `placeholder:"DIR" help:"Where indexes are written meanwhile (default: the system's)."`

@@ -14,16 +14,17 @@ import (
 )
 
 // Groups are the parts of the benchmark, in the order in which they run.
-var Groups = []string{"locomo", "facts", "cache", "cost", "request", "recall", "resume"}
+var Groups = []string{"locomo", "facts", "standing", "cache", "cost", "request", "recall", "resume"}
 
 var titles = map[string]string{
-	"locomo":  "**LoCoMo**, categories 1 to 4: share of the evidence that a search shows",
-	"facts":   "**Planted facts**",
-	"cache":   "**The provider's cache**, simulated",
-	"cost":    "**Cost** of a replay, in tokens of uncached input (read 0.1, write 1.25, output 5; recalls and summaries included)",
-	"request": "**Building the request**",
-	"recall":  "**Searching**",
-	"resume":  "**Resuming** after a crash",
+	"locomo":   "**LoCoMo**, categories 1 to 4: share of the evidence that a search shows",
+	"facts":    "**Planted facts**",
+	"standing": "**Standing instructions**",
+	"cache":    "**The provider's cache**, simulated",
+	"cost":     "**Cost** of a replay, in tokens of uncached input (read 0.1, write 1.25, output 5; recalls and summaries included)",
+	"request":  "**Building the request**",
+	"recall":   "**Searching**",
+	"resume":   "**Resuming** after a crash",
 }
 
 // MaxCompared is the longest history that costs are compared on, in tokens:
@@ -194,7 +195,7 @@ func (r *runner) sized(ctx context.Context, tokens int64) error {
 			}
 		}
 	}
-	if r.wants("facts") || r.wants("request") || r.wants("recall") {
+	if r.wants("facts") || r.wants("standing") || r.wants("request") || r.wants("recall") {
 		r.progress("facts, requests and searches at %s tokens", size(float64(tokens)))
 		if err := r.runScale(ctx, tokens); err != nil {
 			return err

@@ -23,7 +23,7 @@ func small(runs int) []step {
 
 func TestWithoutDataTheOtherRowsRun(t *testing.T) {
 	t.Parallel()
-	o := Options{Data: t.TempDir(), Tokens: []int64{120_000}, Groups: []string{"request", "recall", "facts"}, Temp: t.TempDir(),
+	o := Options{Data: t.TempDir(), Tokens: []int64{120_000}, Groups: []string{"request", "recall", "facts", "standing"}, Temp: t.TempDir(),
 		Info: llm.Info{Provider: "anthropic", Name: "claude-sonnet-4-5", Window: 200_000}}
 	r, err := Run(t.Context(), o)
 	if err != nil {

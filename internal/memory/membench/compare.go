@@ -90,7 +90,7 @@ func (r *runner) replayOurs(ctx context.Context, h *history, path string) (*engi
 	defer os.Remove(path)
 	defer index.Close()
 	e := newEngine(ctx, r.o.Memory, r.o.Info)
-	e.cache, e.index, e.ratio = newCache(), index, r.o.SummaryRatio
+	e.index, e.ratio = index, r.o.SummaryRatio
 	if r.o.marks != nil {
 		e.marks = r.o.marks
 	}

@@ -31,13 +31,14 @@ type engine struct {
 	ratio int64 // of a summary to what it stands for, see summaryTokens; 0: digests as they are, free
 
 	sizer *sizer
-	cache *cache // nil: requests are not simulated
+	cache *cache
 	head  block
 
 	index *recall.Index // nil: none
 	batch []glovebox.Event
 	keep  func(glovebox.Event) error // may be nil
 	asked func(*memory.Builder)      // called before each request, may be nil
+	bare  bool                       // only events are wanted: no requests are built
 
 	sizes   map[int64]int64         // tokens of the events that have no summary yet
 	lengths map[glovebox.Span]int64 // tokens of summaries that have no parent yet
@@ -53,7 +54,7 @@ type engine struct {
 }
 
 func newEngine(ctx context.Context, o memory.Options, info llm.Info) *engine {
-	e := &engine{ctx: ctx, b: memory.New(o), info: info, sizer: newSizer(), now: began, sizes: map[int64]int64{}, lengths: map[glovebox.Span]int64{}}
+	e := &engine{ctx: ctx, b: memory.New(o), info: info, sizer: newSizer(), cache: newCache(), now: began, sizes: map[int64]int64{}, lengths: map[glovebox.Span]int64{}}
 	e.marks = func(b *memory.Builder) memory.Marks { return memory.MarksFor(info, b.Fixed(), b.Growth()) }
 	r := e.b.Request(1)
 	e.head = e.sizer.head(r.System, r.Tools)
@@ -72,8 +73,10 @@ func (e *engine) emit(typ glovebox.EventType, data any) (int64, error) {
 	ev := glovebox.NewEvent(e.now, typ, data)
 	e.seq++
 	ev.Seq = e.seq
-	if err := e.b.Apply(ev); err != nil {
-		return 0, err
+	if !e.bare {
+		if err := e.b.Apply(ev); err != nil {
+			return 0, err
+		}
 	}
 	if e.ratio > 0 {
 		if err := e.weigh(ev); err != nil {
@@ -244,24 +247,22 @@ const maxOutput = 16_000
 // call folds if that is due, asks the simulated model and records its answer.
 // It returns the answer's number.
 func (e *engine) call(msg glovebox.Message, output int64) (int64, error) {
-	if err := e.tidy(); err != nil {
-		return 0, err
-	}
-	if e.asked != nil {
-		e.asked(e.b)
-	}
-	usage := glovebox.Usage{Input: e.b.Tokens(), Output: output, Calls: 1}
-	if e.cache != nil {
+	e.step++
+	asked := glovebox.ModelRequested{Step: e.step, Attempt: 1, Model: e.model(), MaxOutput: maxOutput}
+	usage := glovebox.Usage{Output: output, Calls: 1}
+	if !e.bare {
+		if err := e.tidy(); err != nil {
+			return 0, err
+		}
+		if e.asked != nil {
+			e.asked(e.b)
+		}
 		blocks, marks := e.sizer.request(e.head, e.b.Request(maxOutput))
 		usage = e.cache.call(blocks, marks, output, false)
+		asked.MaxTokens, asked.Use = e.b.Tokens()+maxOutput, e.b.Use(e.marks(e.b))
 	}
-	e.step++
-	use := e.b.Use(e.marks(e.b))
-	if _, err := e.emit(glovebox.EventModelRequested, glovebox.ModelRequested{Step: e.step, Attempt: 1, Model: e.model(), MaxTokens: e.b.Tokens() + maxOutput, MaxOutput: maxOutput, Use: use}); err != nil {
+	if _, err := e.emit(glovebox.EventModelRequested, asked); err != nil {
 		return 0, err
-	}
-	if e.cache == nil {
-		usage = glovebox.Usage{Output: output, Calls: 1} // nobody counted the input
 	}
 	return e.emit(glovebox.EventModelAnswered, glovebox.ModelAnswered{Message: msg, StopReason: string(llm.StopToolUse), Usage: usage})
 }
@@ -317,10 +318,8 @@ func (e *engine) summarise(spans []glovebox.Span) error {
 		done.Summaries = append(done.Summaries, d)
 	}
 	if e.ratio > 0 {
-		if e.cache != nil {
-			blocks, marks := e.sizer.request(e.head, e.b.SummaryRequest(spans, maxOutput))
-			done.Usage = e.cache.call(blocks, marks, output, true)
-		}
+		blocks, marks := e.sizer.request(e.head, e.b.SummaryRequest(spans, maxOutput))
+		done.Usage = e.cache.call(blocks, marks, output, true)
 		done.Asked = true
 		if _, err := e.emit(glovebox.EventSummaries, glovebox.SummariesRequested{Spans: spans, Attempt: 1, Model: e.model(), MaxOutput: output}); err != nil {
 			return err

@@ -192,7 +192,7 @@ type replayer struct {
 
 func newReplayer(ctx context.Context, mem memory.Options, info llm.Info, ratio int64) *replayer {
 	e := newEngine(ctx, mem, info)
-	e.cache, e.ratio = newCache(), ratio
+	e.ratio = ratio
 	if info.Provider == "replay" {
 		e.ratio = 0 // no model writes any
 	}

@@ -71,6 +71,7 @@ func (t times) at(q float64) float64 {
 func (r *runner) runScale(ctx context.Context, tokens int64) error {
 	path := filepath.Join(r.dir, fmt.Sprintf("scale-%d.db", tokens))
 	e := newEngine(ctx, r.o.Memory, r.o.Info)
+	e.bare = !r.wants("standing") && !r.wants("request")
 	search := r.wants("facts") || r.wants("recall")
 	if search {
 		index, err := recall.Open(path, jobID, recall.Options{})
@@ -102,10 +103,11 @@ func (r *runner) runScale(ctx context.Context, tokens int64) error {
 	if err := e.run(h); err != nil {
 		return err
 	}
+	e.sizer, e.cache = nil, nil // they are the simulation's, not the engine's
 	if r.wants("request") {
 		r.add(r.requestRow(tokens, e, built, digested, float64(heap()-before)/(1<<20)))
 	}
-	if r.wants("facts") {
+	if r.wants("standing") {
 		r.add(standingRow(tokens, e, facts))
 	}
 	if !search {
@@ -152,7 +154,7 @@ func standingRow(tokens int64, e *engine, facts planted) Row {
 			got++
 		}
 	}
-	return Row{Group: "facts", Name: at(tokens, "standing instructions in the request, word for word"), Goal: "100%",
+	return Row{Group: "standing", Name: at(tokens, "standing instructions in the request, word for word"), Goal: "100%",
 		Figures: []Figure{{"there", percent(got, len(facts.standing)), "percent"}, {"of", float64(len(facts.standing)), "count"}}}
 }
 
