@@ -14,7 +14,7 @@ import (
 
 // memoryReplayCmd runs a log through the engine.
 type memoryReplayCmd struct {
-	File         string `arg:"" help:"The log: one event a line as JSON, as 'glovebox jobs events ID --json' prints it. - for standard input."`
+	File         string `arg:"" help:"The log: one event a line as JSON, as 'glovebox jobs logs ID --json' prints it. - for standard input."`
 	Model        string `placeholder:"PROVIDER:NAME" help:"Decide the folds anew, for this model's window and prices (default: the job's model, and the folds of the log if it has any)."`
 	SummaryRatio int64  `placeholder:"N" default:"20" help:"How many times shorter than its source a model's summary is taken to be, where the log has none."`
 	JSON         bool   `name:"json" help:"As JSON."`
@@ -29,7 +29,7 @@ func (c *memoryReplayCmd) Run(a *app) error {
 	if c.File != "-" {
 		f, err := os.Open(c.File)
 		if err != nil {
-			return &glovebox.Error{Code: glovebox.CodeInvalid, Field: "file", Msg: "can't open the log", Hint: "print one with: glovebox jobs events ID --json > FILE", Err: err}
+			return &glovebox.Error{Code: glovebox.CodeInvalid, Field: "file", Msg: "can't open the log", Hint: "print one with: glovebox jobs logs ID --json > FILE", Err: err}
 		}
 		defer f.Close()
 		from = f

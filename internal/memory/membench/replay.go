@@ -75,7 +75,7 @@ func spent(name string, before, after tally, info llm.Info) Spent {
 
 // badLine returns the error for a line of a log.
 func badLine(n int, format string, args ...any) error {
-	return glovebox.Invalid(fmt.Sprintf("line %d", n), "give a log as `glovebox jobs events ID --json` prints it: one event a line, from the first on, as JSON", format, args...)
+	return glovebox.Invalid(fmt.Sprintf("line %d", n), "give a log as `glovebox jobs logs ID --json` prints it: one event a line, from the first on, as JSON", format, args...)
 }
 
 // readLog calls each for the events of a log. Live events, which have no
