@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -206,13 +207,16 @@ func (c *clerk) take(results []string) {
 			}
 		}
 		if i == 0 {
-			var before []string
-			if m := eventNumber.FindAllStringSubmatch(text[:at], -1); len(m) > 0 {
-				before = m[len(m)-1]
-				fmt.Sscan(before[1], &c.opened)
-			} else {
+			numbers := eventNumber.FindAllStringSubmatch(text[:at], -1)
+			if len(numbers) == 0 {
 				c.t.Errorf("recall names no event: %.1000s", text)
+				continue
 			}
+			n, err := strconv.ParseInt(numbers[len(numbers)-1][1], 10, 64)
+			if err != nil {
+				c.t.Error(err)
+			}
+			c.opened = n
 		}
 	}
 	if last := results[len(c.records.facts)]; strings.Contains(last, curator) {

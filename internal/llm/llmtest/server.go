@@ -1,9 +1,10 @@
 // Package llmtest serves scripted answers in the real formats of the
 // providers, over HTTP, to whoever tests something that calls a model.
 //
-// A server refuses every request that breaks a rule of its provider, with the
-// rule in the message and as a failure of the test (see Check), and can be
-// told to misbehave in the ways in which providers do.
+// A server refuses every request that breaks a rule of its provider, by itself
+// (see [Check]) or after those before it of the same job (see [Conversation]),
+// with the rule in the message and as a failure of the test. It can be told to
+// misbehave in the ways in which providers do.
 package llmtest
 
 import (
