@@ -22,8 +22,10 @@
 // parts. A search reads the posting lists of its rarest words, only those
 // parts of the lists of common words that stand beside a rare one, and scores
 // what it found by the rarity of the words that a passage and its neighbours
-// cover together. Statements about the same subject are put newest first, and
-// the older are marked.
+// cover together, and by how close to each other they stand. Statements that
+// answer the same are put newest first, and those that a later one takes back
+// are marked. Where an [Embedder] is given, what is near in meaning is joined
+// by reciprocal rank fusion.
 //
 // An [Index] is safe for concurrent use: one Add at a time, and searches
 // beside it that see what was complete when they began.

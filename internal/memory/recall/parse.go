@@ -12,9 +12,13 @@ import (
 	"github.com/glovebox-dev/glovebox"
 )
 
-// maxTerms bounds how many different terms of a query are looked up: the
-// rarest of them, and no more lists than can be read in time.
-const maxTerms = 24
+// readTerms is how many different terms of a query are looked at, and maxTerms
+// how many of them, the rarest, are searched for: no more lists than can be
+// read in time.
+const (
+	readTerms = 120
+	maxTerms  = 24
+)
 
 // term is one of a query's.
 type term struct {
@@ -29,7 +33,6 @@ type parsed struct {
 	Query
 	terms  []term
 	dates  []string // words of timeWords that it names
-	labels map[string]bool
 	re     *regexp.Regexp
 	must   []string // terms that a passage has to hold: file and tool
 	lo, hi int64    // passages
@@ -121,12 +124,11 @@ func (p *parsed) readWords(a *analyzer) {
 	words := strings.ReplaceAll(strings.ToValidUTF8(p.Words, " "), "\x00", " ")
 	seen := map[string]bool{}
 	a.each(words, func(t token) {
-		if !seen[t.term] {
+		if !seen[t.term] && len(p.terms) < readTerms {
 			seen[t.term] = true
 			p.terms = append(p.terms, term{text: t.term})
 		}
 	})
-	p.labels = seen
 	months := 0
 	for f := range strings.FieldsFuncSeq(words, func(r rune) bool { return !('a' <= r|0x20 && r|0x20 <= 'z' || '0' <= r && r <= '9') }) {
 		l := strings.ToLower(f)

@@ -21,8 +21,8 @@ type Query struct {
 	FromStep, ThroughStep int64 // steps, both included; 0 is open
 	After, Before         time.Time
 
-	Limit  int   // hits; 0 is DefaultLimit, at most MaxLimit
-	Tokens int64 // budget of all quotes together, about; 0 is none
+	Limit  int   // hits; 0 is DefaultLimit, or as many as fit Tokens; at most MaxLimit. Up to 20, hits have their neighbours with them
+	Tokens int64 // budget of all quotes together, at four bytes each; 0 is none
 }
 
 // Bounds of a [Query].

@@ -23,6 +23,7 @@ type searcher struct {
 // What a search reads at most. With these, a history of 100 million tokens is
 // searched in some tens of milliseconds, whatever the words.
 const (
+	glance      = 500     // of one term's list, to see whether it is short
 	postings    = 16_000  // of one term's list, newest first
 	poolSize    = 300     // passages whose text is compared
 	poolBytes   = 400_000 // of their text
@@ -110,6 +111,9 @@ func (s *searcher) list(ctx context.Context, match string, limit int) ([]int64, 
 // that they and their neighbours hold.
 func (s *searcher) candidates(ctx context.Context) ([]int64, error) {
 	p := s.p
+	if err := s.rarest(ctx); err != nil {
+		return nil, err
+	}
 	score := map[int64]float64{}
 	var long []int // terms whose list was not read to its end
 	for i := range p.terms {
@@ -133,6 +137,29 @@ func (s *searcher) candidates(ctx context.Context) ([]int64, error) {
 		return nil, err
 	}
 	return best(score, poolSize+2*p.Limit), nil
+}
+
+// rarest leaves, of very many terms, those whose lists are short: the others
+// would cost more than they tell.
+func (s *searcher) rarest(ctx context.Context) error {
+	p := s.p
+	if len(p.terms) <= maxTerms {
+		return nil
+	}
+	for i := range p.terms {
+		ids, err := s.list(ctx, match([]string{p.terms[i].text}), glance)
+		if err != nil {
+			return err
+		}
+		p.terms[i].df = len(ids)
+	}
+	p.terms = slices.DeleteFunc(p.terms, func(t term) bool { return t.df == 0 })
+	if len(p.terms) > maxTerms {
+		slices.SortStableFunc(p.terms, func(a, b term) int { return cmp.Compare(a.df, b.df) })
+		p.terms = p.terms[:maxTerms]
+		p.addNote("of so many words, the %d rarest were used", maxTerms)
+	}
+	return nil
 }
 
 // together adds what a list that was cut leaves out: passages that hold its

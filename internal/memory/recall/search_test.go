@@ -267,6 +267,24 @@ func TestStem(t *testing.T) {
 	}
 }
 
+// TestManyWords: of very many words the rare ones find it.
+func TestManyWords(t *testing.T) {
+	t.Parallel()
+	l := &log{}
+	var words []string
+	for i := range 90 {
+		words = append(words, fmt.Sprintf("common%d", i))
+	}
+	for range 30 {
+		l.say(strings.Join(words, " "))
+	}
+	l.say("the bittern booms")
+	r := search(t, l.indexed(t), Query{Words: strings.Join(words, " ") + " bittern"})
+	if r.Hits[0].Event != 31 || r.Note == "" {
+		t.Errorf("got %+v", r)
+	}
+}
+
 // letters is an Embedder for tests: texts of the same letters are near.
 type letters struct{ fail error }
 
