@@ -2,6 +2,7 @@ package membench
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/glovebox-dev/glovebox"
 	"github.com/glovebox-dev/glovebox/internal/llm"
@@ -42,7 +43,8 @@ type peer struct {
 	name, how string
 	tidy      func(*peer) // brings the view into bounds, before a call
 
-	first int // messages at the beginning that stay
+	first  int    // messages at the beginning that stay
+	masked [2]int // messages at the beginning that masking was done with, before and now
 
 	cache   *cache
 	ratio   int64   // of a summary to what it stands for
@@ -94,21 +96,25 @@ func (p *peer) ask(output int64) {
 }
 
 // marks are the breakpoints: after the head, what stays at the beginning, the
-// message before the newest answer, and the newest message.
+// message before the newest answer, and the newest message. With masking: what
+// it had come to and what it has come to, in place of the two in the middle.
 func (p *peer) marks() []int {
-	last := len(p.flat) - 1
-	marks := []int{0}
-	if n := len(p.view); n > 1 {
-		stays := 0
-		for _, m := range p.view[:min(p.first, n-1)] {
-			stays += len(m.blocks)
-		}
-		marks = append(marks, stays)
-		if before := last - len(p.view[n-1].blocks) - len(p.view[n-2].blocks); before > marks[1] {
-			marks = append(marks, before)
-		}
+	last, n := len(p.flat)-1, len(p.view)
+	if n < 2 {
+		return []int{0, last}
 	}
-	return append(marks, last)
+	at := func(messages int) (end int) { // of so many at the beginning
+		for _, m := range p.view[:min(messages, n-1)] {
+			end += len(m.blocks)
+		}
+		return end
+	}
+	marks := []int{0, at(p.first), at(n - 2), last}
+	if p.masked[1] > 0 {
+		marks = []int{0, at(p.masked[0]), at(p.masked[1]), last}
+	}
+	slices.Sort(marks)
+	return slices.Compact(marks)
 }
 
 // set replaces the view.
@@ -129,6 +135,7 @@ func (p *peer) slide() {
 		left -= p.view[drop].tokens()
 		drop++
 	}
+	p.masked = [2]int{max(p.masked[0]-drop+1, 0), max(p.masked[1]-drop+1, 0)}
 	p.set(append(p.view[:1:1], p.view[drop:]...))
 }
 
@@ -155,7 +162,10 @@ func (p *peer) maskOld() {
 				m.blocks[j] = block{id: mix(b.id, 1), tokens: maskTokens}
 			}
 		}
-		m.results, m.masked, changed = nil, nil, true
+		m.results, m.masked = nil, nil
+		if !changed { // the newest of them
+			p.masked, changed = [2]int{p.masked[1], i + 1}, true
+		}
 	}
 	if changed {
 		p.set(p.view)
