@@ -223,21 +223,27 @@ func tinyScene() *scene {
 	}}
 }
 
-// giantScene has one observation of far more than a window, and a user who
-// pastes as much as a message takes.
+// giantScene has observations of far more than a window, and a user who pastes
+// 5 MB.
 func giantScene() *scene {
-	return &scene{name: "giant", act: func(c *scene, _ llmtest.Sent, results []string) llmtest.Answer {
+	pasted := false
+	return &scene{name: "giant", act: func(c *scene, s llmtest.Sent, _ []string) llmtest.Answer {
+		pasted = pasted || strings.Contains(llmtest.Text(s.Last()), "The user pastes this line")
 		switch c.step {
 		case 1:
-			return c.do("I print a lot.", call("shell", obj{"command": "seq 1 200000"}))
+			return c.do("I print a lot.", call("shell", obj{"command": "seq 1 200000"}), call("shell", obj{"command": "seq 200000 | tr -d '\\n'"}))
 		case 2:
-			c.events <- strings.Repeat("The user pastes this line again and again. ", 1500)
+			c.events <- strings.Repeat("The user pastes this line again and again.\n", 5<<20/43)
 			return c.do("And more of it.", c.prints(1), c.prints(2), c.prints(3), c.prints(4), c.prints(5), c.prints(6), c.prints(7), c.prints(8))
 		}
 		if c.step < 12 {
 			return c.do("On.", c.prints(c.step))
 		}
 		return c.finish()
+	}, check: func(t *testing.T, _ *scene, st status, _ []glovebox.Event) {
+		if st.Status != glovebox.StatusComplete || !pasted {
+			t.Errorf("%+v, %+v; the paste was seen: %v", st, st.Error, pasted)
+		}
 	}}
 }
 
