@@ -136,7 +136,7 @@ func resume(temp string) func(context.Context, int64, func(func(glovebox.Event) 
 		if err != nil {
 			return nil, err
 		}
-		return []membench.Row{{Group: "resume", Name: fmt.Sprintf("%dM tokens, from a claim in a SQLite store to the next request", tokens/1_000_000), Goal: "<= 1 s at 10M",
+		return []membench.Row{{Group: "resume", Name: fmt.Sprintf("%.4gM tokens, from a claim in a SQLite store to the next request", float64(tokens)/1e6), Goal: "<= 1 s at 10M",
 			Figures: []membench.Figure{{Name: "mean", Value: ms(sum / runs), Unit: "ms"}, {Name: "best", Value: ms(best), Unit: "ms"}, {Name: "worst", Value: ms(worst), Unit: "ms"},
 				{Name: "events", Value: float64(j.events), Unit: "count"}, {Name: "store", Value: float64(size.Size()) / (1 << 20), Unit: "MiB"}}}}, nil
 	}
@@ -233,7 +233,7 @@ func (j *crashed) resume(ctx context.Context) (time.Duration, error) {
 	defer cancel(nil)
 	provider, name, _ := strings.Cut(j.model, ":")
 	host := &benchHost{store: s, lease: *lease}
-	_, err = agent.Run(ctx, agent.Options{
+	outcome, err := agent.Run(ctx, agent.Options{
 		Host: host, Job: job, Tools: tool.All(), Info: llm.Lookup(provider, name),
 		Events: func(ctx context.Context, after int64, limit int) ([]glovebox.Event, error) {
 			return s.Events(ctx, j.id, after, limit)
@@ -244,7 +244,7 @@ func (j *crashed) resume(ctx context.Context) (time.Duration, error) {
 		}),
 	})
 	if took == 0 {
-		return 0, fmt.Errorf("the model was not asked: %w", err)
+		return 0, glovebox.Errorf(glovebox.CodeInternal, "the model was not asked: %w, %+v", err, outcome.Failure)
 	}
 	return took, nil
 }

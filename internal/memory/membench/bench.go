@@ -205,7 +205,7 @@ func (r *runner) sized(ctx context.Context, tokens int64) error {
 		r.progress("resuming at %s tokens", size(float64(tokens)))
 		rows, err := r.o.Resume(ctx, tokens, func(keep func(glovebox.Event) error) error {
 			e := newEngine(ctx, r.o.Memory, r.o.Info)
-			e.keep = keep
+			e.keep, e.numbered = keep, true
 			return e.run(newHistory(r.base, tokens))
 		})
 		if err != nil {

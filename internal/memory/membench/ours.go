@@ -34,11 +34,12 @@ type engine struct {
 	cache *cache
 	head  block
 
-	index *recall.Index // nil: none
-	batch []glovebox.Event
-	keep  func(glovebox.Event) error // may be nil
-	asked func(*memory.Builder)      // called before each request, may be nil
-	bare  bool                       // only events are wanted: no requests are built
+	index    *recall.Index // nil: none
+	batch    []glovebox.Event
+	keep     func(glovebox.Event) error // may be nil
+	asked    func(*memory.Builder)      // called before each request, may be nil
+	bare     bool                       // only events are wanted: no requests are built
+	numbered bool                       // no two results are the same: the loop ends a job that repeats itself, as some recorded ones do
 
 	sizes   map[int64]int64         // tokens of the events that have no summary yet
 	lengths map[glovebox.Span]int64 // tokens of summaries that have no parent yet
@@ -217,7 +218,11 @@ func (e *engine) answer(at step, i int, facts []*fact) error {
 		if at.whole > 0 {
 			blob = "bench-" + callID(i)
 		}
-		if result, err = e.act(callID(i), at.tool, at.input, at.output, blob); err != nil {
+		output := at.output
+		if e.numbered {
+			output += fmt.Sprintf("\n[%d]", i)
+		}
+		if result, err = e.act(callID(i), at.tool, at.input, output, blob); err != nil {
 			return err
 		}
 	}
