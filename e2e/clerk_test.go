@@ -46,6 +46,7 @@ type clerk struct {
 }
 
 func newClerk(t *testing.T, r records) *clerk {
+	t.Helper()
 	return &clerk{t: t, records: r, next: 1, found: map[string]string{}, lacking: map[string]bool{}, seen: map[string]bool{}, events: make(chan string, 64)}
 }
 

@@ -77,7 +77,7 @@ func (c *scene) reply(s llmtest.Sent) llmtest.Answer {
 	}
 	if spans := spansAsked(s); spans != nil {
 		c.summaries++
-		text := ""
+		var text string
 		if c.summarize != nil {
 			text = c.summarize(c, len(spans))
 		} else {
@@ -241,6 +241,7 @@ func giantScene() *scene {
 		}
 		return c.finish()
 	}, check: func(t *testing.T, _ *scene, st status, _ []glovebox.Event) {
+		t.Helper()
 		if st.Status != glovebox.StatusComplete || !pasted {
 			t.Errorf("%+v, %+v; the paste was seen: %v", st, st.Error, pasted)
 		}
@@ -253,6 +254,7 @@ func refusedScene() *scene {
 		refuse: func(_ *scene, s llmtest.Sent) bool { return s.Tokens > 28_000 },
 		act:    printsUntil(40),
 		check: func(t *testing.T, c *scene, st status, log []glovebox.Event) {
+			t.Helper()
 			if reasons := foldReasons(t, log); st.Status != glovebox.StatusComplete || reasons[glovebox.FoldRefused] == 0 || reasons[glovebox.FoldFull] == 0 || c.refused > 3 {
 				t.Errorf("after %d refusals: %+v, %+v; folds %v", c.refused, st, st.Error, reasons)
 			}
@@ -267,6 +269,7 @@ func neverScene() *scene {
 			return c.do("On.", c.prints(c.step))
 		},
 		check: func(t *testing.T, c *scene, st status, log []glovebox.Event) {
+			t.Helper()
 			reasons := foldReasons(t, log)
 			if st.Status != glovebox.StatusError || st.Error == nil || st.Error.Code != "context" || st.Error.Hint == "" || reasons[glovebox.FoldRefused] > 2 || c.refused > 3 {
 				t.Errorf("after %d refusals: %+v, %+v; folds %v", c.refused, st, st.Error, reasons)
@@ -282,6 +285,7 @@ func imagesScene() *scene {
 		}
 		return c.do("", call("read_file", obj{"path": fmt.Sprintf("picture%d.png", c.step%4)}), call("read_file", obj{"path": fmt.Sprintf("picture%d.png", (c.step+1)%4)}))
 	}, check: func(t *testing.T, c *scene, st status, log []glovebox.Event) {
+		t.Helper()
 		if reasons := foldReasons(t, log); st.Status != glovebox.StatusComplete || len(reasons) == 0 || c.most.images < 3 {
 			t.Errorf("%+v, %+v; folds %v; at most %d images", st, st.Error, reasons, c.most.images)
 		}
@@ -319,6 +323,7 @@ func printsUntil(step int) func(*scene, llmtest.Sent, []string) llmtest.Answer {
 }
 
 func digestsOnly(t *testing.T, c *scene, st status, log []glovebox.Event) {
+	t.Helper()
 	made, folds := foldsOf(t, log)
 	for s, by := range made {
 		if by != glovebox.SummaryByDigest {
@@ -346,6 +351,7 @@ func switchScene() *scene {
 		}
 		return c.do("On.", c.prints(c.step), call("shell", obj{"command": "sleep 0.2"})) // so that the change comes within a few steps
 	}, check: func(t *testing.T, c *scene, st status, log []glovebox.Event) {
+		t.Helper()
 		want := []llmtest.API{llmtest.Anthropic, llmtest.OpenAI, llmtest.Gemini, llmtest.Chat, llmtest.Gemini, llmtest.Anthropic}
 		if reasons := foldReasons(t, log); st.Status != glovebox.StatusComplete || fmt.Sprint(heard) != fmt.Sprint(want) || reasons[glovebox.FoldModel] != len(order) {
 			t.Errorf("%+v, %+v; providers %v; folds %v", st, st.Error, heard, reasons)

@@ -83,7 +83,7 @@ func (k *talk) ask() *glovebox.Message {
 func (k *talk) add(m *glovebox.Message, notes ...string) {
 	k.t.Helper()
 	if m == nil {
-		k.t.Fatalf("there is no answer to add: %q", k.problems.list)
+		k.t.Fatalf("there is no answer to add: %q", k.list)
 	}
 	user := glovebox.Message{Role: glovebox.RoleUser}
 	for _, u := range m.ToolUses() {
