@@ -145,7 +145,6 @@ func resume(temp string) func(context.Context, int64, func(func(glovebox.Event) 
 // crashed is a job in a store whose worker is dead.
 type crashed struct {
 	path   string
-	info   llm.Info
 	model  string
 	id     string
 	events int64

@@ -111,7 +111,7 @@ func (f *folding) answer(ctx context.Context, r *llm.Request, d func(glovebox.Mo
 func (f *folding) resumed(events []glovebox.Event) *folding {
 	n := &folding{steps: f.steps, summarize: f.summarize, main: f.main, plan: f.plan}
 	n.world = f.world.resumed(events)
-	n.world.model = n.answer
+	n.model = n.answer
 	return n
 }
 

@@ -32,10 +32,10 @@ func codeText(rng *rand.Rand, n int) string {
 // longWorld returns a job that has seen about so many tokens of new text, as
 // an agent that codes does: it was run by the loop, folds and all, until then.
 func longWorld(tb testing.TB, tokens int64) *world {
+	tb.Helper()
 	rng := rand.New(rand.NewPCG(1, 2))
 	enough := errors.New("enough")
-	var w *world
-	w = newWorld(glovebox.Limits{Steps: 1_000_000, Tokens: 100_000_000_000}, func(_ context.Context, r *llm.Request, _ func(glovebox.ModelDelta)) (*llm.Response, error) {
+	w := newWorld(glovebox.Limits{Steps: 1_000_000, Tokens: 100_000_000_000}, func(_ context.Context, r *llm.Request, _ func(glovebox.ModelDelta)) (*llm.Response, error) {
 		said := codeText(rng, 200)
 		in, _ := json.Marshal(map[string]string{"path": fmt.Sprintf("src/module%d/file%d.go", r.Step%40, r.Step%300)})
 		tokens -= llm.TokensOf(said) + 300

@@ -172,7 +172,7 @@ func (r *run) quotes(ctx context.Context, through int64) ([]glovebox.Quote, erro
 	}
 	if failed = errors.Join(failed, panicked); failed != nil {
 		r.Log.Warn("nothing was recalled for the next epoch", "error", failed)
-		return nil, nil
+		return nil, nil //nolint:nilerr // said in the log
 	}
 	var quotes []glovebox.Quote
 	left := 4 * recallTokens // bytes, whatever the budget was taken for

@@ -19,6 +19,7 @@ const callsPerMillion = 1400
 // longLog returns the log of a job of so many calls, folded as it goes, and
 // its size in bytes.
 func longLog(tb testing.TB, calls int) (events []glovebox.Event, b *Builder, m Marks) {
+	tb.Helper()
 	w := newWorld(Marks{})
 	info := llm.Info{Provider: "replay", Window: 200_000, MaxOutput: 32_000}
 	out := strings.Repeat("   12\tfunc (s *Server) handle(w http.ResponseWriter, r *http.Request) error {\n", 18)

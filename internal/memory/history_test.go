@@ -21,7 +21,6 @@ type world struct {
 	ids   int
 	model string
 	folds int
-	tries int // of folding, since the newest answer
 	check func(e glovebox.Event)
 }
 

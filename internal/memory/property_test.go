@@ -129,6 +129,7 @@ func TestHistories(t *testing.T) {
 }
 
 func checkHistories(t *testing.T) {
+	t.Helper()
 	folds, failed, runs := 0, 0, 0
 	until := time.Now().Add(slow)
 	rapid.Check(t, func(t *rapid.T) {

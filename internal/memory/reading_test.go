@@ -3,6 +3,7 @@ package memory
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"unicode"
@@ -12,6 +13,7 @@ import (
 
 // readable returns a world with something to summarise, and its spans.
 func readable(t testing.TB) (*world, []glovebox.Span) {
+	t.Helper()
 	w := newWorld(Marks{Window: 40_000, Low: 6_000, High: 14_000, Prepare: 11_000})
 	for i := range 24 {
 		w.ask()
@@ -187,7 +189,7 @@ func FuzzReadSummaries(f *testing.F) {
 			}
 			for line := range strings.SplitSeq(s.Text, "\n") {
 				name, _, ok := strings.Cut(line, ": ")
-				if !ok || !strings.Contains(" done decided learned failed open ", " "+name+" ") || strings.ContainsFunc(line, unicode.IsControl) {
+				if !ok || !slices.Contains([]string{"done", "decided", "learned", "failed", "open"}, name) || strings.ContainsFunc(line, unicode.IsControl) {
 					t.Errorf("line %q", line)
 				}
 			}

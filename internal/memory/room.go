@@ -62,14 +62,14 @@ func (c *conversation) bounded(content []glovebox.Block, from origin) []glovebox
 		out[i] = x
 	}
 	for i, x := range content {
-		switch {
-		case x.Type == glovebox.BlockImage:
+		switch x.Type {
+		case glovebox.BlockImage:
 			if (c.open.results > 0 && c.open.results+imageTokens > c.room.results) || !c.images.take(x, c.early) {
 				set(i, imageLine(from.event))
 				break
 			}
 			c.open.results += imageTokens
-		case x.Type == glovebox.BlockText:
+		case glovebox.BlockText:
 			if short := cut(x.Text, left, from.handle("result")); len(short) != len(x.Text) {
 				x.Text = short
 				set(i, x)

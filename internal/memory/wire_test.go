@@ -37,6 +37,7 @@ func (p *providers) Errorf(format string, args ...any) {
 }
 
 func newProviders(t *testing.T) *providers {
+	t.Helper()
 	p := &providers{TB: t, servers: map[string]*llmtest.Server{}}
 	for _, api := range []llmtest.API{llmtest.Anthropic, llmtest.OpenAI, llmtest.Gemini, llmtest.Chat} {
 		p.servers[string(api)] = llmtest.NewScripted(p, api, 0, func(llmtest.Sent) llmtest.Answer { return p.next })

@@ -66,14 +66,14 @@ type item struct {
 const maxRule = 600
 
 // rank is the order of force: the lower, the more.
-func (i *item) rank() int {
+func (x *item) rank() int {
 	switch {
-	case i.by != 0:
-		return 10 + int(i.kind)
-	case i.stays:
+	case x.by != 0:
+		return 10 + int(x.kind)
+	case x.stays:
 		return 0
 	}
-	return 1 + int(i.kind)
+	return 1 + int(x.kind)
 }
 
 // Set is the instructions of a job up to some event. Make it with [New].

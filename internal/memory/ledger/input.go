@@ -105,14 +105,15 @@ func text(value []byte, limit int) string {
 		return ""
 	}
 	if len(value) > limit+2 {
-		cut := append([]byte(nil), value[:limit]...)
+		cut := bytes.Clone(value[:limit])
 		if i := bytes.LastIndexByte(cut[max(0, limit-12):], '\\'); i >= 0 { // an escape may be cut
 			cut = cut[:max(0, limit-12)+i]
 			for len(cut) > 1 && cut[len(cut)-1] == '\\' {
 				cut = cut[:len(cut)-1]
 			}
 		}
-		value = append(cut, '"')
+		cut = append(cut, '"')
+		value = cut
 	}
 	var s string
 	if json.Unmarshal(value, &s) != nil {

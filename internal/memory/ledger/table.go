@@ -71,8 +71,6 @@ func (t *table[T]) newest(f func(*T) bool) {
 	}
 }
 
-func (t *table[T]) len() int { return t.order.Len() }
-
 // recent is how many of the newest events a trail names.
 const recent = 4
 

@@ -137,12 +137,4 @@ func one(s string, n int) string {
 	return strings.Clone(clip(strings.Join(strings.Fields(s), " "), n)) // not a part of something large
 }
 
-// count returns "1 file", "2 files".
-func count(n int64, singular, plural string) string {
-	if n == 1 {
-		return "1 " + singular
-	}
-	return strconv.FormatInt(n, 10) + " " + plural
-}
-
 func event(seq int64) string { return "event " + strconv.FormatInt(seq, 10) }

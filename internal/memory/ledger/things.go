@@ -29,13 +29,13 @@ func (l *Ledger) serving(seq int64, id string, c call, said string) {
 	ports(said, s.port)
 }
 
-func (s *server) port(p int) {
-	for i := range s.ports {
-		if s.ports[i] == p {
+func (x *server) port(p int) {
+	for i := range x.ports {
+		if x.ports[i] == p {
 			return
 		}
-		if s.ports[i] == 0 {
-			s.ports[i] = p
+		if x.ports[i] == 0 {
+			x.ports[i] = p
 			return
 		}
 	}

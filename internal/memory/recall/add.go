@@ -35,7 +35,7 @@ func newAdder(ctx context.Context, tx *sql.Tx, x *Index, step int64) (*adder, er
 		{&a.uncall, "DELETE FROM call WHERE id = ?"},
 		{&a.find, "SELECT tool, files FROM call WHERE id = ?"},
 	} {
-		st, err := tx.PrepareContext(ctx, s.sql)
+		st, err := tx.PrepareContext(ctx, s.sql) //nolint:sqlclosecheck // close does
 		if err != nil {
 			a.close()
 			return nil, err

@@ -71,23 +71,24 @@ func cannotUse(path string, err error) error {
 func (x *Index) open(jobID string) (err error) {
 	defer func() {
 		if err != nil {
-			x.closeDBs()
+			err = errors.Join(err, x.closeDBs())
 		}
 	}()
 	if x.write, err = openDB(x.path, "_txlock=immediate&_pragma=cache_size(-16000)"); err != nil {
 		return err
 	}
 	x.write.SetMaxOpenConns(1)
+	ctx := context.Background()
 	var tables int
-	if err := x.write.QueryRow("SELECT count(*) FROM sqlite_master").Scan(&tables); err != nil {
+	if err := x.write.QueryRowContext(ctx, "SELECT count(*) FROM sqlite_master").Scan(&tables); err != nil {
 		return err
 	}
 	if tables == 0 {
-		if err := create(x.write, jobID); err != nil {
+		if err := create(ctx, x.write, jobID); err != nil {
 			return err
 		}
 	}
-	seq, err := check(x.write, x.path, jobID)
+	seq, err := check(ctx, x.write, x.path, jobID)
 	if err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/glovebox-dev/glovebox"
@@ -130,7 +131,7 @@ func (p *parsed) readWords(a *analyzer) {
 		}
 	})
 	months := 0
-	for f := range strings.FieldsFuncSeq(words, func(r rune) bool { return !('a' <= r|0x20 && r|0x20 <= 'z' || '0' <= r && r <= '9') }) {
+	for f := range strings.FieldsFuncSeq(words, func(r rune) bool { return r >= utf8.RuneSelf || !unicode.IsLetter(r) && !unicode.IsDigit(r) }) {
 		l := strings.ToLower(f)
 		switch {
 		case l == "may" && f == "may": // the verb

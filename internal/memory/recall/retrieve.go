@@ -68,7 +68,7 @@ func (s *searcher) resolve(ctx context.Context) error {
 
 // firstEvent returns the number from which on column is at least value.
 func (s *searcher) firstEvent(ctx context.Context, column string, value int64) (int64, error) {
-	st, err := s.tx.PrepareContext(ctx, "SELECT seq, "+column+" FROM event WHERE seq >= ? ORDER BY seq LIMIT 1")
+	st, err := s.tx.PrepareContext(ctx, "SELECT seq, "+column+" FROM event WHERE seq >= ? ORDER BY seq LIMIT 1") //nolint:sqlclosecheck // below
 	if err != nil {
 		return 0, err
 	}

@@ -65,9 +65,9 @@ const quickCheck = 16 << 20
 var errForeign = errors.New("another job's, or of another version")
 
 // check returns the number of the newest event in an index that is sound.
-func check(db *sql.DB, path, jobID string) (int64, error) {
+func check(ctx context.Context, db *sql.DB, path, jobID string) (int64, error) {
 	get := func(key string) (v string, err error) {
-		err = db.QueryRow("SELECT value FROM meta WHERE key = ?", key).Scan(&v)
+		err = db.QueryRowContext(ctx, "SELECT value FROM meta WHERE key = ?", key).Scan(&v)
 		return v, err
 	}
 	for key, want := range map[string]string{"version": version, "job": jobID} {
@@ -86,20 +86,20 @@ func check(db *sql.DB, path, jobID string) (int64, error) {
 		return 0, err
 	}
 	var newest int64
-	if err := db.QueryRow("SELECT coalesce(max(seq), 0) FROM event").Scan(&newest); err != nil {
+	if err := db.QueryRowContext(ctx, "SELECT coalesce(max(seq), 0) FROM event").Scan(&newest); err != nil {
 		return 0, err
 	}
 	if newest > seq {
 		return 0, errForeign
 	}
-	if _, err := db.Exec("SELECT rowid FROM words('nothing') LIMIT 1"); err != nil {
+	if _, err := db.ExecContext(ctx, "SELECT rowid FROM words('nothing') LIMIT 1"); err != nil {
 		return 0, err
 	}
 	if info, err := os.Stat(path); err != nil || info.Size() > quickCheck {
 		return seq, err
 	}
 	var ok string
-	if err := db.QueryRow("PRAGMA quick_check(1)").Scan(&ok); err != nil {
+	if err := db.QueryRowContext(ctx, "PRAGMA quick_check(1)").Scan(&ok); err != nil {
 		return 0, err
 	} else if ok != "ok" {
 		return 0, errors.New(ok)
@@ -107,16 +107,16 @@ func check(db *sql.DB, path, jobID string) (int64, error) {
 	return seq, nil
 }
 
-func create(db *sql.DB, jobID string) error {
-	tx, err := db.Begin()
+func create(ctx context.Context, db *sql.DB, jobID string) error {
+	tx, err := db.BeginTx(ctx, nil)
 	if err != nil {
 		return err
 	}
 	defer tx.Rollback()
-	if _, err := tx.Exec(schema); err != nil {
+	if _, err := tx.ExecContext(ctx, schema); err != nil {
 		return err
 	}
-	if _, err := tx.Exec("INSERT INTO meta(key, value) VALUES('version', ?), ('job', ?), ('seq', '0'), ('step', '0'), ('passages', '0')", version, jobID); err != nil {
+	if _, err := tx.ExecContext(ctx, "INSERT INTO meta(key, value) VALUES('version', ?), ('job', ?), ('seq', '0'), ('step', '0'), ('passages', '0')", version, jobID); err != nil {
 		return err
 	}
 	return tx.Commit()
