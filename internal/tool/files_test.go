@@ -276,4 +276,16 @@ func TestReadOutput(t *testing.T) {
 	b.bad([]string{`"handle": there is no output "nope"`}, "read_output", "handle", "nope")
 	b.bad([]string{`"grep": error parsing regexp`}, "read_output", "handle", handle, "grep", "(")
 	b.bad([]string{"the output has 5000 lines"}, "read_output", "handle", handle, "start_line", 6000)
+
+	var shot bytes.Buffer
+	if err := png.Encode(&shot, image.NewGray(image.Rect(0, 0, 30, 20))); err != nil {
+		t.Fatal(err)
+	}
+	if handle, err = b.env.Save(t.Context(), shot.Bytes()); err != nil {
+		t.Fatal(err)
+	}
+	r := b.call("read_output", "handle", handle)
+	if len(r.Content) != 2 || r.Content[1].Type != glovebox.BlockImage || r.Content[1].Blob != handle || r.Content[1].Size != int64(shot.Len()) {
+		t.Errorf("an image is shown as %+v", r.Content)
+	}
 }

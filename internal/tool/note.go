@@ -75,5 +75,5 @@ func note(ctx context.Context, env *Env, in noteInput) (Result, error) {
 func slug(name string) string {
 	name = strings.TrimSuffix(strings.ToLower(name), ".md")
 	words := strings.FieldsFunc(name, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
-	return strings.Trim(clip(strings.Join(words, "-"), 60), "-")
+	return strings.Trim(clip(strings.Join(words, "-"), 60), "-.") // clip ends with dots
 }

@@ -71,7 +71,34 @@ func openEvent(ctx context.Context, env *Env, in openEventInput) (Result, error)
 	if in.Offset >= len(text) && in.Offset > 0 {
 		return ErrorResult(fmt.Sprintf(`"offset": event %d has %d bytes of text`, in.Event, len(text))), nil
 	}
-	return TextResult(before.String() + page(text, in.Offset, eventPage) + after.String()), nil
+	r := TextResult(before.String() + page(text, in.Offset, eventPage) + after.String())
+	if in.Offset == 0 {
+		r.Content = append(r.Content, eventImages(*it)...)
+	}
+	return r, nil
+}
+
+// maxEventImages is how many images of an event are shown with it. Of more,
+// read_output shows each by its handle.
+const maxEventImages = 4
+
+// eventImages returns the images of a result: what has left the conversation
+// can be seen again.
+func eventImages(e glovebox.Event) []glovebox.Block {
+	if e.Type != glovebox.EventToolFinished {
+		return nil
+	}
+	f, err := glovebox.Decode[glovebox.ToolFinished](e)
+	if err != nil { // its text says so
+		return nil
+	}
+	var images []glovebox.Block
+	for _, b := range f.Content {
+		if b.Type == glovebox.BlockImage && len(images) < maxEventImages {
+			images = append(images, b)
+		}
+	}
+	return images
 }
 
 // page returns at most n bytes of text from offset on, whole lines where that

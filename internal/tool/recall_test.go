@@ -102,6 +102,12 @@ func TestOpenEvent(t *testing.T) {
 	if n := strings.Count(whole, "2| a line of a long message é\n"); n != 2000 || pages < 4 {
 		t.Errorf("%d lines in %d pages", n, pages)
 	}
+	shot := glovebox.Block{Type: glovebox.BlockImage, MediaType: "image/png", Blob: "jobs/x/out-2", Size: 9}
+	add(glovebox.EventToolFinished, glovebox.ToolFinished{CallID: "d", Name: "gui", Content: []glovebox.Block{glovebox.Text("done"), shot, shot, shot, shot, shot}})
+	r := b.call("open_event", "event", 4)
+	if len(r.Content) != 1+maxEventImages || r.Content[1].Blob != shot.Blob || !strings.Contains(textOf(r), "9 bytes, output jobs/x/out-2") {
+		t.Errorf("a result with images is shown as %+v", r.Content)
+	}
 	b.env.Events = func(context.Context, int64, int) ([]glovebox.Event, error) { return nil, errors.New("no store") }
 	b.bad([]string{"no store"}, "open_event", "event", 1)
 }

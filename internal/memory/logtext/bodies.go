@@ -95,6 +95,9 @@ var bodies = map[glovebox.EventType]func(*writer, glovebox.Event) error{
 	glovebox.EventInstructions: on(func(w *writer, r glovebox.InstructionsRead) {
 		w.say("file:")
 		w.data(r.Path)
+		if r.Blob != "" {
+			w.say("a part of it; the whole is output %s", r.Blob)
+		}
 		w.say("text:")
 		w.data(r.Text)
 	}),
