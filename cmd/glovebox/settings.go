@@ -65,7 +65,10 @@ func (s settings) load(a *app, more map[string]any) (config.Config, error) {
 	for _, o := range overrides(c) {
 		errs = append(errs, o.Validate())
 	}
-	return c, errors.Join(errs...)
+	if err := errors.Join(errs...); err != nil {
+		return c, err
+	}
+	return c, llm.ValidateMarks(overrides(c))
 }
 
 // settled makes the path of a recording absolute, so that the job that has it

@@ -45,7 +45,7 @@ type Config struct {
 	Packages      Packages        `json:"packages"`
 	Memory        Memory          `json:"memory"`
 	Limits        glovebox.Limits `json:"limits" doc:"Limits of jobs that name none."`
-	Models        []Model         `json:"models" doc:"What is assumed of models, where the built-in table is wrong or lacks one; the last entry that fits counts, field by field. A list of: model (provider:name; a * at its end stands for any rest), window and max_output (tokens), images and reasoning (true or false), computer (type of the provider's own computer tool, e.g. computer_toolset_20260801; empty for none), input_price, output_price, cache_read_price and cache_write_price (US dollars for a million tokens). In the environment: as YAML."`
+	Models        []Model         `json:"models" doc:"What is assumed of models, where the built-in table is wrong or lacks one; the last entry that fits counts, field by field. A list of: model (provider:name; a * at its end stands for any rest), window and max_output (tokens), images and reasoning (true or false), computer (type of the provider's own computer tool, e.g. computer_toolset_20260801; empty for none), input_price, output_price, cache_read_price and cache_write_price (US dollars for a million tokens), fold_high and fold_low (tokens of a request at which older history is folded into notes, and to which; computed from window and prices if they are left out). In the environment: as YAML."`
 }
 
 // Model replaces what is assumed of models. Fields that are nil leave it as it

@@ -151,6 +151,25 @@ func TestOverride(t *testing.T) {
 	}
 }
 
+func TestValidateMarks(t *testing.T) {
+	t.Parallel()
+	n := func(v int64) *int64 { return &v }
+	for want, list := range map[string][]Override{
+		"": {
+			{Model: "chat:*", FoldHigh: n(100_000)}, {Model: "chat:m", Window: n(131_072), FoldLow: n(20_000)},
+			{Model: "anthropic:claude-sonnet-4-5", FoldHigh: n(150_000), FoldLow: n(40_000)},
+		},
+		"500000 is not below the 200000 tokens of the window of anthropic:claude-sonnet-4-5": {{Model: "anthropic:claude-sonnet-4-5", FoldHigh: n(500_000)}},
+		"90000 is not below the 64000 tokens of the window of chat:*":                        {{Model: "chat:*", Window: n(64_000), FoldLow: n(90_000)}},
+		"60000 is not below 50000, for chat:m":                                               {{Model: "chat:*", FoldHigh: n(50_000)}, {Model: "chat:m", Window: n(131_072), FoldLow: n(60_000)}},
+	} {
+		err := ValidateMarks(list)
+		if want == "" && err != nil || want != "" && (glovebox.CodeOf(err) != glovebox.CodeInvalid || !strings.Contains(err.Error(), want)) {
+			t.Errorf("got %v, want %q", err, want)
+		}
+	}
+}
+
 func TestCost(t *testing.T) {
 	t.Parallel()
 	i := Lookup("openai", "gpt-6.1-sol")

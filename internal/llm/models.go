@@ -166,6 +166,30 @@ func (o Override) Validate() error {
 	return nil
 }
 
+// ValidateMarks returns an error about the first model for which overrides,
+// each of which is valid, together give marks that can't be kept.
+func ValidateMarks(overrides []Override) error {
+	for _, o := range overrides {
+		provider, name, _ := strings.Cut(strings.TrimSuffix(o.Model, "*"), ":")
+		i := Lookup(provider, name, overrides...)
+		// The name of many models need not be that of any: what is known of
+		// such a one is not its window.
+		windowed := !strings.HasSuffix(o.Model, "*") || o.Window != nil
+		for _, mark := range []struct {
+			field  string
+			tokens int64
+		}{{"fold_high", i.FoldHigh}, {"fold_low", i.FoldLow}} {
+			if windowed && mark.tokens >= i.Window {
+				return glovebox.Invalid("models."+mark.field, "give less than the window, or set models.window", "%d is not below the %d tokens of the window of %s", mark.tokens, i.Window, o.Model)
+			}
+		}
+		if i.FoldHigh > 0 && i.FoldLow >= i.FoldHigh {
+			return glovebox.Invalid("models.fold_low", "give less than fold_high", "%d is not below %d, for %s", i.FoldLow, i.FoldHigh, o.Model)
+		}
+	}
+	return nil
+}
+
 // Lookup returns what is known about a model, or a conservative assumption
 // without prices. The last override that fits wins, field by field.
 func Lookup(provider, name string, overrides ...Override) Info {
