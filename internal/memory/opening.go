@@ -53,7 +53,7 @@ func (b *Builder) nextOpening() opening {
 	add(&o.head, "Standing instructions, word for word, those of most force first", b.instructions.Head(plain(r.instructions)))
 	add(&o.folded, fmt.Sprintf("What happened in events 1 to %d", b.tree.shown), history(b.tree.frontier(b.tree.shown), r.folded))
 	if b.tree.shown > 0 {
-		add(&o.folded, "Ledger, derived from all events", b.ledger.Compact(plain(r.ledger)))
+		add(&o.folded, "Ledger, derived from all events; the whole is in /glovebox/ledger.md", b.ledger.Compact(plain(r.ledger)))
 	}
 	add(&o.head, "Your plan", planText(b.plan, r.plan))
 	add(&o.folded, "Found in older events for the active step of your plan", quotes(b.fold.Recalled, r.recalled))
@@ -191,7 +191,7 @@ func planText(steps []glovebox.PlanStep, tokens int64) string {
 			b.WriteString(line)
 			continue
 		}
-		fmt.Fprintf(&b, "- and %d more steps\n", len(steps)-i)
+		fmt.Fprintf(&b, "- and %d more steps, in /glovebox/plan.md\n", len(steps)-i)
 		break
 	}
 	return b.String()

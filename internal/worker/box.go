@@ -189,6 +189,9 @@ func (b *box) build(ctx context.Context, start time.Time) (_ *guest.Client, err 
 		return nil, err
 	}
 	b.hold(c, id)
+	if ready.How == "rebuilt" { // what is below guest.StateDir is gone, and the next call may look there
+		b.h.r.pub.poke()
+	}
 	b.h.r.w.metrics.ready.WithLabelValues(ready.How).Observe(time.Since(start).Seconds())
 	return c, nil
 }

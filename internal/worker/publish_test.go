@@ -110,6 +110,12 @@ func TestPublish(t *testing.T) {
 	if err := worker.Stop(w.ctx()); err != nil {
 		t.Fatal(err)
 	}
+	w.model = script{{plan}, nil, nil, {}}
+	worker = w.start(o)
+	w.awaitRebuilt(rounds, job.Sandbox.ID, "needle") // before any step in it
+	if err := worker.Stop(w.ctx()); err != nil {
+		t.Fatal(err)
+	}
 	w.model = script{{plan}, nil, nil, shell("echo again"), {}}
 	w.start(o)
 	files = w.awaitRebuilt(rounds, job.Sandbox.ID, "echo again")
