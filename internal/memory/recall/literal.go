@@ -24,7 +24,7 @@ func (s *searcher) literal(ctx context.Context, pool *pool) ([]*doc, error) {
 		needles = required(p.Regexp)
 	}
 	slices.SortStableFunc(needles, func(a, b string) int { return len(b) - len(a) })
-	l := &lookup{s: s, pool: pool, needles: needles, want: poolSize}
+	l := &lookup{s: s, pool: pool, needles: needles, want: poolSize, begun: time.Now()}
 	if err := l.indexed(ctx); err != nil {
 		return nil, err
 	}
@@ -70,7 +70,11 @@ type lookup struct {
 	found   int
 	want    int
 	tried   map[int64]bool
+	begun   time.Time // for what is bounded by time
 }
+
+// late reports whether the time for looking at passages is up.
+func (l *lookup) late() bool { return time.Since(l.begun) > scanTime }
 
 // indexed looks at the passages that hold all words of the longest string.
 func (l *lookup) indexed(ctx context.Context) error {
@@ -94,6 +98,10 @@ func (l *lookup) indexed(ctx context.Context) error {
 	for _, id := range ids {
 		if err := l.try(ctx, id); err != nil || l.found >= l.want {
 			return err
+		}
+		if l.s.p.re != nil && l.late() { // an expression may take long on each
+			l.s.p.addNote("there was only time to look through events %d to %d: narrow the range, or add words", id>>passageBits, l.s.p.hi>>passageBits)
+			return nil
 		}
 	}
 	return nil
@@ -165,7 +173,10 @@ func (l *lookup) scan(ctx context.Context) error {
 	if len(l.needles) > 0 {
 		needle = l.needles[0]
 	}
-	deadline := time.Now().Add(scanTime)
+	if l.s.p.re != nil && l.late() {
+		return nil
+	}
+	l.begun = time.Now()
 	for hi := p.hi; hi >= p.lo; {
 		ids, lowest, err := l.chunk(ctx, hi, needle)
 		if err != nil {
@@ -178,12 +189,16 @@ func (l *lookup) scan(ctx context.Context) error {
 			if l.found >= l.want {
 				return nil
 			}
+			if p.re != nil && l.late() {
+				lowest = id
+				break
+			}
 		}
 		if lowest < p.lo {
 			return nil
 		}
 		hi = lowest - 1
-		if time.Now().After(deadline) {
+		if l.late() {
 			p.addNote("there was only time to look through events %d to %d: narrow the range, or add words", hi>>passageBits+1, p.hi>>passageBits)
 			return nil
 		}

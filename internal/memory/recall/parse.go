@@ -3,11 +3,11 @@ package recall
 import (
 	"fmt"
 	"regexp"
+	"regexp/syntax"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
 	"unicode/utf8"
 
 	"github.com/glovebox-dev/glovebox"
@@ -20,6 +20,25 @@ const (
 	readTerms = 120
 	maxTerms  = 24
 )
+
+// maxProgram bounds what a regular expression is compiled to: each byte of a
+// passage may cost a step of every instruction, so that with the hundreds of
+// thousands that one kilobyte of nested repetitions makes, a single passage
+// takes seconds.
+const maxProgram = 4_000
+
+// programSize returns how many instructions an expression has.
+func programSize(expr string) int {
+	re, err := syntax.Parse(expr, syntax.Perl)
+	if err != nil {
+		return 0
+	}
+	prog, err := syntax.Compile(re.Simplify())
+	if err != nil {
+		return 0
+	}
+	return len(prog.Inst)
+}
 
 // term is one of a query's.
 type term struct {
@@ -66,6 +85,10 @@ func parse(q Query, a *analyzer) (*parsed, error) {
 		re, err := regexp.Compile(q.Regexp)
 		if err != nil {
 			return nil, &glovebox.Error{Code: glovebox.CodeInvalid, Field: "regexp", Value: clipBytes(q.Regexp, 100), Msg: strings.TrimPrefix(err.Error(), "error parsing regexp: "), Hint: "the syntax is RE2: no backreferences, no lookaround"}
+		}
+		if n := programSize(q.Regexp); n > maxProgram {
+			return nil, &glovebox.Error{Code: glovebox.CodeTooLarge, Field: "regexp", Value: clipBytes(q.Regexp, 100),
+				Msg: fmt.Sprintf("its repetitions make a program of %d steps, at most %d are run", n, maxProgram), Hint: "write * or + where the count does not matter"}
 		}
 		p.re = re
 	}
@@ -131,7 +154,7 @@ func (p *parsed) readWords(a *analyzer) {
 		}
 	})
 	months := 0
-	for f := range strings.FieldsFuncSeq(words, func(r rune) bool { return r >= utf8.RuneSelf || !unicode.IsLetter(r) && !unicode.IsDigit(r) }) {
+	for f := range strings.FieldsFuncSeq(words, func(r rune) bool { return !('a' <= r|0x20 && r|0x20 <= 'z' || '0' <= r && r <= '9') }) {
 		l := strings.ToLower(f)
 		switch {
 		case l == "may" && f == "may": // the verb
