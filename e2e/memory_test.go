@@ -177,7 +177,7 @@ func checkMemory(t *testing.T, events []glovebox.Event, tally llmtest.Tally, n i
 		}
 	}
 	checkTree(t, made)
-	if want := int64(n) * 6_500; history < want {
+	if want := int64(n) * 7_200; history < want {
 		t.Errorf("the history has %d tokens, want %d", history, want)
 	}
 	if folds == 0 || tally.Epochs != folds+1 || tally.Jobs != 1 || tally.Longest > clerkWindow {

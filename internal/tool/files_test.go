@@ -70,6 +70,8 @@ func TestReadImage(t *testing.T) {
 	}
 	b.write("broken.png", "\x89PNG\r\n\x1a\n\x00\x00")
 	b.good([]string{"an image that can't be shown: it is damaged"}, "read_file", "path", "broken.png")
+	b.write("bmi.txt", "BMI is mass by height squared.\n")
+	b.good([]string{"BMI is mass"}, "read_file", "path", "bmi.txt")
 }
 
 func TestWriteFile(t *testing.T) {

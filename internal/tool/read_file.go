@@ -37,7 +37,7 @@ func readFile(ctx context.Context, env *Env, in readFileInput) (Result, error) {
 	if err != nil {
 		return fileFailed(ctx, env, p, err)
 	}
-	if isBinary(data) || strings.HasPrefix(sniff(data), "image/") {
+	if mediaType, _, _, _ := imageType(data, size); mediaType != "" || isBinary(data) { // "BMI" begins like an image, too
 		return showBinary(p, data, size), nil
 	}
 	if size > int64(len(data)) {

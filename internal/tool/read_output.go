@@ -42,12 +42,12 @@ func readOutput(ctx context.Context, env *Env, in readOutputInput) (Result, erro
 	if data == nil {
 		return r, err
 	}
-	if isBinary(data) || strings.HasPrefix(sniff(data), "image/") {
-		if mediaType, w, h, problem := imageType(data, int64(len(data))); mediaType != "" && problem == "" {
-			r := TextResult(fmt.Sprintf("%s, %d x %d pixels, %d bytes", mediaType, w, h, len(data)))
-			r.Content = append(r.Content, glovebox.Block{Type: glovebox.BlockImage, MediaType: mediaType, Blob: in.Handle, Size: int64(len(data))})
-			return r, nil
-		}
+	if mediaType, w, h, problem := imageType(data, int64(len(data))); mediaType != "" && problem == "" {
+		r := TextResult(fmt.Sprintf("%s, %d x %d pixels, %d bytes", mediaType, w, h, len(data)))
+		r.Content = append(r.Content, glovebox.Block{Type: glovebox.BlockImage, MediaType: mediaType, Blob: in.Handle, Size: int64(len(data))})
+		return r, nil
+	}
+	if isBinary(data) {
 		return TextResult("The output is not text: " + describe(data, int64(len(data))) + "."), nil
 	}
 	lines := splitLines(string(data))
