@@ -141,7 +141,7 @@ func TestOverride(t *testing.T) {
 	if i := Lookup("chat", "other", list...); i.Window != window || i.Priced {
 		t.Errorf("%+v", i)
 	}
-	for _, o := range []Override{{Model: "x"}, {Model: "a:b", Window: new(int64(0))}, {Model: "a:b", InputPrice: new(-1.0)}} {
+	for _, o := range []Override{{Model: "x"}, {Model: "a:b", Window: new(int64(0))}, {Model: "a:b", InputPrice: new(-1.0)}, {Model: "a:b", FoldHigh: new(int64(9000))}} {
 		if err := o.Validate(); glovebox.CodeOf(err) != glovebox.CodeInvalid {
 			t.Errorf("%+v: %v", o, err)
 		}

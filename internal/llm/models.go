@@ -1,6 +1,7 @@
 package llm
 
 import (
+	"fmt"
 	"math"
 	"regexp"
 	"slices"
@@ -136,6 +137,10 @@ type Override struct {
 	FoldLow  *int64 `json:"fold_low,omitempty"`
 }
 
+// leastFoldHigh is the least that a request can be folded at: what is in every
+// request takes most of it.
+const leastFoldHigh = 16_000
+
 // Validate returns an error about the first field that can't be meant.
 func (o Override) Validate() error {
 	provider, name, ok := strings.Cut(o.Model, ":")
@@ -146,6 +151,9 @@ func (o Override) Validate() error {
 		if v != nil && (*v < 1 || *v > 1<<40) {
 			return glovebox.Invalid("models."+field, "give a number of tokens", "%d is out of range", *v)
 		}
+	}
+	if h := o.FoldHigh; h != nil && *h < leastFoldHigh {
+		return glovebox.Invalid("models.fold_high", fmt.Sprintf("give at least %d: rules and tools alone take about 10000", leastFoldHigh), "%d is too little", *h)
 	}
 	if o.FoldHigh != nil && o.FoldLow != nil && *o.FoldLow >= *o.FoldHigh {
 		return glovebox.Invalid("models.fold_low", "give less than fold_high", "%d is not below %d", *o.FoldLow, *o.FoldHigh)
