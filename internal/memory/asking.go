@@ -24,6 +24,7 @@ const (
 // at its end. It is longer than the current request: where that does not fit
 // the model (it was refused, the model changed), use DigestSpan.
 func (b *Builder) SummaryRequest(spans []glovebox.Span, maxOutput int64) *llm.Request {
+	b.catchUp(true)
 	r := b.Request(maxOutput)
 	var w strings.Builder
 	w.WriteString(strings.TrimRight(summarize, "\n"))

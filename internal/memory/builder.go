@@ -43,6 +43,12 @@ type Builder struct {
 	opening opening
 	entries []entry
 	talk    *conversation // what was read of entries; nil for nothing
+
+	// The beginning of an epoch is made when it is first wanted, from what was
+	// known at its fold: what came since waits until then. Of most folds of a
+	// long log that is read anew, nobody ever wants it.
+	unopened bool
+	waiting  []func(*Builder)
 }
 
 // entry is an event of the conversation, decoded.
@@ -83,13 +89,41 @@ func Build(events []glovebox.Event, o Options) (*llm.Request, error) {
 // What is folded later is decoded and no more: a long log is read in little
 // more than the time of that.
 func (b *Builder) Apply(e glovebox.Event) error {
-	if apply, ok := appliers[e.Type]; ok {
-		return apply(b, e)
+	read, ok := readers[e.Type]
+	if !ok {
+		return nil
+	}
+	apply, err := read(e)
+	switch {
+	case err != nil:
+		return err
+	case b.unopened && e.Type != glovebox.EventFolded:
+		b.waiting = append(b.waiting, apply)
+	default:
+		apply(b)
 	}
 	return nil
 }
 
-var appliers = map[glovebox.EventType]func(*Builder, glovebox.Event) error{
+// catchUp reads what waits, and makes the beginning of the epoch before, if
+// it is wanted.
+func (b *Builder) catchUp(wanted bool) {
+	if !b.unopened {
+		return
+	}
+	b.unopened = false
+	if wanted || b.fold.Use.Tokens() <= 0 { // else begun needs nothing of it
+		b.opening = b.nextOpening()
+		b.fold.orders = b.orders()
+	}
+	for _, apply := range b.waiting {
+		apply(b)
+	}
+	b.waiting = nil
+}
+
+// readers decode an event, and return what it changes.
+var readers = map[glovebox.EventType]func(glovebox.Event) (func(*Builder), error){
 	glovebox.EventCreated: on(func(b *Builder, c glovebox.Created, _ glovebox.Event) {
 		b.created, b.model, b.head, b.talk = c, c.Model, sum{}, nil
 		b.opening = b.firstOpening()
@@ -152,17 +186,17 @@ var appliers = map[glovebox.EventType]func(*Builder, glovebox.Event) error{
 	glovebox.EventFolded: on(func(b *Builder, f glovebox.Folded, e glovebox.Event) { b.onFolded(f, e.Seq) }),
 }
 
-func on[T any](apply func(*Builder, T, glovebox.Event)) func(*Builder, glovebox.Event) error {
+func on[T any](apply func(*Builder, T, glovebox.Event)) func(glovebox.Event) (func(*Builder), error) {
 	return with(glovebox.Decode[T], apply)
 }
 
-func with[T any](decode func(glovebox.Event) (T, error), apply func(*Builder, T, glovebox.Event)) func(*Builder, glovebox.Event) error {
-	return func(b *Builder, e glovebox.Event) error {
+func with[T any](decode func(glovebox.Event) (T, error), apply func(*Builder, T, glovebox.Event)) func(glovebox.Event) (func(*Builder), error) {
+	return func(e glovebox.Event) (func(*Builder), error) {
 		v, err := decode(e)
-		if err == nil {
-			apply(b, v, e)
+		if err != nil {
+			return nil, err
 		}
-		return err
+		return func(b *Builder) { apply(b, v, e) }, nil
 	}
 }
 
@@ -207,6 +241,7 @@ func (b *Builder) modelIs(name string) {
 // onFolded opens the next epoch: what the tree stands for leaves, and the
 // rest is read anew.
 func (b *Builder) onFolded(f glovebox.Folded, seq int64) {
+	b.catchUp(false)
 	if f.Before > 0 {
 		b.grown += max(0, f.Before-b.begun())
 	}
@@ -220,8 +255,7 @@ func (b *Builder) onFolded(f glovebox.Folded, seq int64) {
 	f.Through = b.tree.shown
 	b.fold = fold{Folded: f, seq: seq}
 	b.changed, b.pressed, b.rested = false, false, true
-	b.opening = b.nextOpening()
-	b.fold.orders = b.orders()
+	b.unopened = true
 	b.add(seq, f)
 	b.talk = nil
 }
@@ -261,6 +295,7 @@ func (b *Builder) cutAt(through int64) int {
 
 // settle reads what is new of the entries.
 func (b *Builder) settle() *conversation {
+	b.catchUp(true)
 	if b.talk == nil {
 		b.talk = newConversation(b)
 	}
@@ -273,6 +308,7 @@ func (b *Builder) settle() *conversation {
 
 // PlanStep returns the text of the plan's active step, empty if there is none.
 func (b *Builder) PlanStep() string {
+	b.catchUp(true)
 	for _, s := range b.plan {
 		if s.Status == glovebox.PlanActive {
 			return s.Text

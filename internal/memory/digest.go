@@ -27,6 +27,7 @@ func Digest(r *llm.Request) string {
 // Digest returns the same as the function Digest, for a request that b
 // returned since the last event, in time that grows with its newest message alone.
 func (b *Builder) Digest(r *llm.Request) string {
+	b.catchUp(true)
 	if b.head == (sum{}) {
 		b.head = headSum(r)
 	}

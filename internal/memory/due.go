@@ -29,6 +29,7 @@ type Due struct {
 // nothing: everything is written anew anyway, so it may as well be less. To
 // have summaries made then would cost what the fold saves.
 func (b *Builder) Due(m Marks, now time.Time) Due {
+	b.catchUp(true)
 	m = b.marks(m, "")
 	c := b.settle()
 	tokens, size := c.tokens(), c.size()

@@ -21,6 +21,7 @@ const (
 // what ran and how it ended, which files were touched, and what the model said
 // that it would do, each with its event. It is an error if s is none of Spans.
 func (b *Builder) DigestSpan(s glovebox.Span) (glovebox.Summary, error) {
+	b.catchUp(true)
 	out := glovebox.Summary{Span: s, By: glovebox.SummaryByDigest}
 	switch {
 	case s.Level > 0:

@@ -21,6 +21,7 @@ const CodeContext glovebox.Code = "context"
 // Through may be what it was: a change of model, or many images, can ask for
 // an epoch in which nothing more is folded.
 func (b *Builder) Fold(m Marks, reason glovebox.FoldReason, recalled []glovebox.Quote) (glovebox.Folded, error) {
+	b.catchUp(true)
 	m = b.marks(m, reason)
 	target, c := b.target(m, reason), b.settle()
 	f := glovebox.Folded{Epoch: b.fold.Epoch + 1, Reason: reason, Before: c.tokens()}
@@ -104,6 +105,7 @@ func (b *Builder) marks(m Marks, reason glovebox.FoldReason) Marks {
 
 // Use returns what the next request is made of, and the marks.
 func (b *Builder) Use(m Marks) glovebox.WindowUse {
+	b.catchUp(true)
 	m, c := b.marks(m, ""), b.settle()
 	now := c.tokens()
 	u := glovebox.WindowUse{Window: m.Window, High: m.High, Low: m.Low, Head: c.scale(b.rules + b.opening.head), Folded: c.scale(b.opening.folded)}
@@ -114,6 +116,7 @@ func (b *Builder) Use(m Marks) glovebox.WindowUse {
 // Fixed returns about how many tokens of the request a fold leaves as they
 // are: rules, tools, task and instructions.
 func (b *Builder) Fixed() int64 {
+	b.catchUp(true)
 	head := b.opening.head
 	if b.fold.seq == 0 {
 		head += b.ruled
@@ -124,6 +127,7 @@ func (b *Builder) Fixed() int64 {
 // Growth returns about how many tokens a call adds to the request, on
 // average: 1,500 at first.
 func (b *Builder) Growth() int64 {
+	b.catchUp(true)
 	const first, weight = 1500, 8
 	now := max(0, b.settle().tokens()-b.begun())
 	return (first*weight + b.grown + now) / (weight + b.calls)

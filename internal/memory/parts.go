@@ -9,4 +9,7 @@ const (
 // Parts returns what each of the first blocks of the first message of the
 // request is part of. The blocks after them are there word for word. The
 // caller must not change it.
-func (b *Builder) Parts() []string { return b.opening.parts }
+func (b *Builder) Parts() []string {
+	b.catchUp(true)
+	return b.opening.parts
+}

@@ -54,6 +54,7 @@ func (l *items) UnmarshalJSON(raw []byte) error {
 // to be about it: of its longer words a quarter have to occur there or in the
 // task. Nothing in it is ever more than text.
 func (b *Builder) ReadSummaries(spans []glovebox.Span, answer glovebox.Message) (got []glovebox.Summary, problem string) {
+	b.catchUp(true)
 	list, err := parse(answer)
 	if err != nil {
 		return nil, err.Error()

@@ -13,6 +13,7 @@ const lookback = 15
 // bound on the answer in tokens. Images are references to blobs. The caller
 // must not change it; later events don't change it either.
 func (b *Builder) Request(maxOutput int64) *llm.Request {
+	b.catchUp(true)
 	c := b.settle()
 	msgs := make([]glovebox.Message, 0, len(c.turns)+1)
 	for i := range c.turns {

@@ -23,6 +23,7 @@ func leafTokens(m Marks) int64 { return min(max((m.High-m.Low)/4, leastLeaf), mo
 // is returned if what is there already brings the request near enough to the
 // mark: it has grown since summaries were prepared.
 func (b *Builder) Spans(m Marks, reason glovebox.FoldReason) []glovebox.Span {
+	b.catchUp(true)
 	m = b.marks(m, reason)
 	c, target := b.settle(), b.target(m, reason)
 	goal := target
@@ -67,7 +68,7 @@ func (b *Builder) firstAnswer(through int64) int {
 func (b *Builder) wouldOpen(m Marks, through int64) int64 {
 	next := *b
 	next.tree.shown = through
-	next.fold.Use, next.fold.Recalled = glovebox.WindowUse{High: m.High}, nil
+	next.fold.Use, next.fold.Recalled = glovebox.WindowUse{Window: m.Window, High: m.High}, nil
 	o := next.nextOpening()
 	return b.rules + o.head + o.folded
 }

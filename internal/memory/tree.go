@@ -166,6 +166,7 @@ func (t *tree) frontier(through int64) []node {
 // request, the oldest first. Together they cover the events from 1 on to the
 // end of the last without gap or overlap.
 func (b *Builder) Frontier() []glovebox.Summary {
+	b.catchUp(true)
 	var out []glovebox.Summary
 	for _, n := range b.tree.frontier(b.tree.shown) {
 		out = append(out, n.Summary)
