@@ -10,6 +10,7 @@ import { CodeBlock, DiffHunks, DiffStat, Markdown, Output } from "../ui/rich";
 import { statusWord } from "../ui/status";
 import { BlockImage, WholeOutput } from "./images";
 import { cutMessage, memoryItem } from "./memoryitems";
+import { Fold, Verbatim } from "./notes";
 import { ProofList } from "./proofs";
 
 /** What only says how the machinery goes. */
@@ -35,18 +36,31 @@ export const ItemView = memo(function ItemView({ item, newStep, fold, onFold }: 
   );
 });
 
+const maxWords = 6000; // characters of a task or a message that are shown at once
+
+/** What a person wrote; a long text can be unfolded. */
+function Words({ text }: { text: string }) {
+  if (text.length <= maxWords) return <Markdown text={text} />;
+  return (
+    <>
+      <Markdown text={text.slice(0, maxWords) + "\n\u2026"} />
+      <Fold title="More of it">{() => <Verbatim text={text} />}</Fold>
+    </>
+  );
+}
+
 function body(item: Item, fold: boolean | undefined, onFold: (open: boolean) => void): ReactNode {
   switch (item.kind) {
     case "task":
       return (
         <Said who="You asked for" icon="flag" time={item.time}>
-          <Markdown text={item.text.length > 6000 ? item.text.slice(0, 6000) + "\n\u2026" : item.text} />
+          <Words text={item.text} />
         </Said>
       );
     case "message":
       return (
         <Said who="You said" icon="user" time={item.time}>
-          <Markdown text={item.text} />
+          <Words text={item.text} />
           {item.blob && (
             <>
               <p className="small muted">{cutMessage(item.size)}</p>

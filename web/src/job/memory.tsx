@@ -37,7 +37,7 @@ export default function MemoryPane() {
         {now && <Figure name="In the window" value={count(total(now))} />}
         <Figure name="Folds" value={count(m.folds.length)} />
         <Figure name="From cache" value={percent(state?.cache_share ?? 0)} />
-        {m.folds.length > 0 && <Figure name="Since the fold" value={percent(state?.epoch_cache_share ?? 0)} />}
+        {m.folds.length > 0 && <Figure name="Cached since fold" value={percent(state?.epoch_cache_share ?? 0)} />}
         <Figure name="Notes" value={count(m.made)} />
         {m.costMicros > 0 && <Figure name="Their cost" value={dollars(m.costMicros)} />}
       </dl>
@@ -66,7 +66,7 @@ export default function MemoryPane() {
       {instructions.length > 0 && (
         <section>
           <h3>Standing instructions</h3>
-          <p className="note">From files of the workspace; they are in every request, word for word.</p>
+          <p className="note">From files of the workspace; they are in every request, word for word, and so is what you asked for.</p>
           {instructions.map(([path, i]) => (
             <Fold key={path} title={<code>{plain(path)}</code>} peek={firstLine(i.text)}>
               {() => (
@@ -83,7 +83,7 @@ export default function MemoryPane() {
         <section>
           <h3>Project {plain(project)}</h3>
           <p className="note">
-            {m.project?.files.length ? "What earlier jobs of it noted; this one adds to it when it is complete." : "Nothing was noted by earlier jobs; this one is the first, if it is complete."} <a href={href.project(project)}>Read or change it</a>
+            {m.project?.files.length ? "What earlier jobs of it noted; this one adds to it when it is complete." : "This job was told nothing of it: there was nothing yet, or its memory was off."} <a href={href.project(project)}>Read or change it</a>
           </p>
           {m.project?.files.map((f) => (
             <Fold key={f.name} title={<code>{plain(f.name)}</code>} peek={firstLine(f.text)}>
@@ -227,7 +227,7 @@ function Folds({ folds }: { folds: FoldMark[] }) {
             <tr>
               <th scope="col">After step</th>
               <th scope="col">Why</th>
-              <th scope="col" className="num">
+              <th scope="col" className="num no-phone">
                 Up to event
               </th>
               <th scope="col" className="num">
@@ -243,7 +243,7 @@ function Folds({ folds }: { folds: FoldMark[] }) {
                 <tr key={f.seq}>
                   <td>{f.step}</td>
                   <td>{reasonOf(f.reason)}</td>
-                  <td className="num">{f.through}</td>
+                  <td className="num no-phone">{f.through}</td>
                   <td className="num">
                     {count(f.before)} &rarr; {count(f.after)}
                   </td>

@@ -98,8 +98,9 @@ function Part({ title, says, className, children }: { title: string; says: strin
 
 function BlockFold({ role, block, as }: { role: string; block: Block; as?: string }) {
   const [title, text] = blockText(role, block, as);
+  const peek = block.type === "tool_use" ? text.replace(/\s+/g, " ") : text;
   return (
-    <Fold title={title} tag={block.is_error ? "error" : undefined} peek={firstLine(text)}>
+    <Fold title={title} tag={block.is_error ? "error" : undefined} peek={firstLine(peek)}>
       {() => (
         <>
           {text && <Verbatim text={text} />}
