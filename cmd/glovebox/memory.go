@@ -57,7 +57,7 @@ func fromOne(flag string, v *int64) (int64, error) {
 		return 0, nil
 	}
 	if *v < 1 {
-		return 0, glovebox.Invalid(flag, "give a whole number from 1 on, or leave it out for the newest", "%d is less", *v)
+		return 0, glovebox.Invalid(flag, "give a whole number from 1 on, or leave it out for the newest", "%d is less than 1", *v)
 	}
 	return *v, nil
 }

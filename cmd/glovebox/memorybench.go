@@ -29,7 +29,7 @@ type benchCmd struct {
 }
 
 type benchMemoryCmd struct {
-	Data         string   `placeholder:"DIR" help:"Directory of the data (default: GLOVEBOX_BENCH_DATA)."`
+	Data         string   `placeholder:"DIR" help:"Directory of the data, which does not come with Glovebox; rows whose data is missing are left out, and say what it is (default: $$GLOVEBOX_BENCH_DATA)."`
 	Tokens       []string `placeholder:"N,..." default:"1M,10M" help:"Lengths of histories, e.g. 1M,10M,100M."`
 	Rows         []string `placeholder:"ROW,..." help:"What to measure: locomo, facts, standing, cache, cost, request, recall, resume (default: all)."`
 	SummaryRatio int64    `placeholder:"N" default:"20" help:"How many times shorter than its source a model's summary is taken to be, of all that write any."`

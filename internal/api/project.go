@@ -79,12 +79,12 @@ func (a *API) memory(r *http.Request, c caller) (*project.Memory, error) {
 
 func noProject(name string) error {
 	return &glovebox.Error{Code: glovebox.CodeNotFound, Field: "project", Value: clip(name, 70), Msg: "there is no project " + clip(name, 70) + " with a memory",
-		Hint: "GET /projects lists those that have one; a job of the project begins one when it is complete"}
+		Hint: "GET /projects and glovebox project list name those that have one; a job of the project begins one when it is complete"}
 }
 
 func noProjectFile(name string) error {
 	return &glovebox.Error{Code: glovebox.CodeNotFound, Field: "file", Value: clip(name, 70), Msg: "the project's memory has no file " + clip(name, 70),
-		Hint: "GET /projects/{project} lists the files"}
+		Hint: "GET /projects/{project} and glovebox project show name the files"}
 }
 
 func (a *API) getProject(w *response, r *http.Request, c caller) error {

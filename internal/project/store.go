@@ -139,7 +139,7 @@ func (s *Store) Get(ctx context.Context, tenant, project string) (*Memory, error
 
 func notFound(project string) error {
 	return &glovebox.Error{Code: glovebox.CodeNotFound, Field: "project", Value: project, Msg: "project " + project + " has no memory",
-		Hint: "GET /projects lists those that have one; a job of the project begins one when it is complete"}
+		Hint: "GET /projects and glovebox project list name those that have one; a job of the project begins one when it is complete"}
 }
 
 func decode(project string, data []byte) (*Memory, error) {

@@ -94,6 +94,8 @@
 //	expect 2 ok                   the same, of the second result alone
 //	expect message contains VALUE the same, of what the user said last
 //
+// The user's answer to ask_user is the result of that call, not a message.
+//
 // A VALUE that begins with a double quote is a JSON string. Where an
 // expectation does not hold, the call fails with [llm.KindDiverged] and a
 // message that names file, line, what was expected and what there was.

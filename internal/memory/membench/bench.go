@@ -167,6 +167,7 @@ func (r *runner) load() error {
 		}
 		what, runs = "made-up runs of nonsense (the data is missing)", made(100)
 		r.missing = true
+		r.progress("the recorded runs can't be read: histories are made up, and cache and cost are left out")
 		r.skip("cache and cost: %v", err)
 	}
 	var total int64
