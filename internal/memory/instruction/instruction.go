@@ -197,6 +197,10 @@ func (s *Set) repeated(later *item, text string) {
 const (
 	maxCompared      = 200
 	maxRulesCompared = 400
+
+	// maxLongCompared is how many sentences of a long text are compared, lest
+	// the time grow with the square of what is pasted.
+	maxLongCompared = 8
 )
 
 // compare finds the wishes that a new one takes the place of: rules, and the
@@ -229,11 +233,14 @@ func (s *Set) compare(later *item) {
 // meets marks what of a message a later one takes the place of. A long text
 // does not take the place of a rule.
 func (x *item) meets(later *item, long, takesBack bool) {
+	compared := x.compared()
 	for a := range x.wants {
 		old := &x.wants[a]
 		how := unrelated
-		for b := range later.wants {
-			how = max(how, relate(old, &later.wants[b], long))
+		if a < compared {
+			for b := range later.wants[:later.compared()] {
+				how = max(how, relate(old, &later.wants[b], long))
+			}
 		}
 		switch {
 		case takesBack:
@@ -248,6 +255,14 @@ func (x *item) meets(later *item, long, takesBack bool) {
 			old.seeAlso = later.event
 		}
 	}
+}
+
+// compared returns how many sentences of a message are compared with others.
+func (x *item) compared() int {
+	if x.size > maxRule {
+		return min(len(x.wants), maxLongCompared)
+	}
+	return len(x.wants)
 }
 
 // add keeps an instruction within the bounds.
