@@ -17,6 +17,7 @@ import (
 	"github.com/glovebox-dev/glovebox/internal/agent"
 	"github.com/glovebox-dev/glovebox/internal/guest"
 	"github.com/glovebox-dev/glovebox/internal/llm"
+	"github.com/glovebox-dev/glovebox/internal/llm/resolve"
 	"github.com/glovebox-dev/glovebox/internal/memory/membench"
 	"github.com/glovebox-dev/glovebox/internal/store"
 	"github.com/glovebox-dev/glovebox/internal/store/sqlite"
@@ -56,9 +57,9 @@ func (c *benchMemoryCmd) Run(a *app) error {
 		o.Tokens = append(o.Tokens, n)
 	}
 	slices.Sort(o.Tokens)
-	provider, name, ok := strings.Cut(c.Model, ":")
-	if !ok {
-		return glovebox.Invalid("--model", `write "provider:model"`, "%q is no name of a model", c.Model)
+	provider, name, err := resolve.Split(c.Model)
+	if err != nil {
+		return err
 	}
 	o.Info = llm.Lookup(provider, name)
 	o.Memory = tool.Memory(tool.All(), nil, o.Info)

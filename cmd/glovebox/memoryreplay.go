@@ -3,10 +3,10 @@ package main
 import (
 	"io"
 	"os"
-	"strings"
 
 	"github.com/glovebox-dev/glovebox"
 	"github.com/glovebox-dev/glovebox/internal/llm"
+	"github.com/glovebox-dev/glovebox/internal/llm/resolve"
 	"github.com/glovebox-dev/glovebox/internal/memory"
 	"github.com/glovebox-dev/glovebox/internal/memory/membench"
 	"github.com/glovebox-dev/glovebox/internal/tool"
@@ -14,7 +14,7 @@ import (
 
 // memoryReplayCmd runs a log through the engine.
 type memoryReplayCmd struct {
-	File         string `arg:"" help:"The log: one event a line as JSON, as 'glovebox jobs logs ID --json' prints it. - for standard input."`
+	File         string `arg:"" help:"The log: one event a line as JSON, as 'glovebox jobs logs ID --json' prints it; of pages of GET /jobs/ID/events it is what jq -c '.events[]' makes. - for standard input."`
 	Model        string `placeholder:"PROVIDER:NAME" help:"Decide the folds anew, for this model's window and prices (default: the job's model, and the folds of the log if it has any)."`
 	SummaryRatio int64  `placeholder:"N" default:"20" help:"How many times shorter than its source a model's summary is taken to be, where the log has none."`
 	JSON         bool   `name:"json" help:"As JSON."`
@@ -48,9 +48,9 @@ func (c *memoryReplayCmd) Run(a *app) error {
 
 // replayModel returns what requests to a model depend on. No key is needed.
 func replayModel(name string) (memory.Options, llm.Info, error) {
-	provider, model, ok := strings.Cut(name, ":")
-	if !ok || provider == "" || model == "" {
-		return memory.Options{}, llm.Info{}, glovebox.Invalid("--model", `write "provider:model"`, "%.100q is no name of a model", name)
+	provider, model, err := resolve.Split(name)
+	if err != nil {
+		return memory.Options{}, llm.Info{}, err
 	}
 	info := llm.Lookup(provider, model)
 	return tool.Memory(tool.All(), nil, info), info, nil
