@@ -45,7 +45,6 @@ const (
 	EventEgress         EventType = "egress.attempted"  // EgressAttempted
 	EventVerified       EventType = "project.verified"  // Verified
 	EventArtifact       EventType = "artifact.saved"    // ArtifactSaved
-	EventTrimmed        EventType = "memory.trimmed"    // Trimmed
 	EventSummaries      EventType = "memory.requested"  // SummariesRequested
 	EventSummarized     EventType = "memory.summarized" // Summarized
 	EventFolded         EventType = "memory.folded"     // Folded
@@ -256,13 +255,6 @@ type Verified struct {
 // ArtifactSaved says that the project can be downloaded.
 type ArtifactSaved struct {
 	Artifact Artifact `json:"artifact"`
-}
-
-// Trimmed says that from here on the request to the model shows old results
-// of tools by their first and last lines, to make room.
-type Trimmed struct {
-	Through int64 `json:"through"` // results recorded in events up to this number
-	Over    int64 `json:"over"`    // and longer than this many bytes
 }
 
 // ControlChanged says who holds the mouse and the keyboard from here on.

@@ -126,7 +126,7 @@ func readLog(from io.Reader, each func(n int, e glovebox.Event) error) error {
 
 // ofMemory are the events that the engine itself led to.
 var ofMemory = map[glovebox.EventType]bool{
-	glovebox.EventSummaries: true, glovebox.EventSummarized: true, glovebox.EventFolded: true, glovebox.EventTrimmed: true,
+	glovebox.EventSummaries: true, glovebox.EventSummarized: true, glovebox.EventFolded: true,
 }
 
 // Replay runs a log through the engine, before a simulated provider, and says
