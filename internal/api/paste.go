@@ -2,7 +2,6 @@ package api
 
 import (
 	"context"
-	"fmt"
 	"strings"
 	"unicode/utf8"
 
@@ -19,8 +18,7 @@ func (a *API) said(ctx context.Context, j *glovebox.Job, text string) (glovebox.
 		return glovebox.Signal{Text: text}, nil
 	}
 	data := []byte(text)
-	s := glovebox.Signal{Blob: blob.OutputOf(data), Size: int64(len(data))}
-	s.Text = beginning(text, s.Blob)
+	s := glovebox.Signal{Text: beginning(text), Blob: blob.OutputOf(data), Size: int64(len(data))}
 	if j.Status.Terminal() { // it will be refused
 		return s, nil
 	}
@@ -32,15 +30,14 @@ func (a *API) said(ctx context.Context, j *glovebox.Job, text string) (glovebox.
 }
 
 // beginning returns the first part of a text that is too long for a signal,
-// cut between lines if one ends near, and a line that says so.
-func beginning(text, handle string) string {
-	more := fmt.Sprintf("\n[... the message goes on: it has %d bytes in all; the whole is the output %s ...]", len(text), handle)
-	n := glovebox.MaxSignalText - len(more)
+// cut between lines if one ends near.
+func beginning(text string) string {
+	n := glovebox.MaxSignalText
 	for n > 0 && !utf8.RuneStart(text[n]) {
 		n--
 	}
 	if i := strings.LastIndexByte(text[:n], '\n'); i > n-1000 {
 		n = i
 	}
-	return text[:n] + more
+	return text[:n]
 }

@@ -74,6 +74,9 @@ func (p *Printer) onUserMessage(m glovebox.UserMessage, _ time.Time) {
 	for _, l := range p.wrap(clean(m.Text), 6) {
 		p.line("  %s %s", p.paint("you ›", cyan), l)
 	}
+	if m.Blob != "" {
+		p.line("        %s", p.paint("the beginning of "+size(m.Size), faint))
+	}
 }
 
 func (p *Printer) onCheckpoint(c glovebox.CheckpointSaved, _ time.Time) {
