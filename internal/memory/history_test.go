@@ -126,13 +126,13 @@ func (w *world) live(t *rapid.T, steps int) error {
 	kind := rapid.IntRange(0, 99)
 	for range steps {
 		w.now = w.now.Add(time.Duration(rapid.SampledFrom([]int{1, 5, 400}).Draw(t, "seconds")) * time.Second)
-		w.interject(t)
+		w.interject(t, "x:y", "x:z")
 		if err := w.room(); err != nil {
 			return err
 		}
 		w.ask()
 		if k := kind.Draw(t, "asked"); k < 12 {
-			w.interject(t)
+			w.interject(t, "x:y", "x:z")
 			why := []llm.Kind{llm.KindNetwork, llm.KindCancelled, llm.KindContextTooLong}[k/4]
 			if why == llm.KindContextTooLong && w.b.Tokens() < w.marks.Low {
 				why = llm.KindOverloaded
@@ -140,7 +140,7 @@ func (w *world) live(t *rapid.T, steps int) error {
 			w.record(glovebox.EventModelFailed, glovebox.ModelFailed{Kind: string(why), Retry: true})
 			continue
 		} else if k < 20 {
-			w.interject(t)
+			w.interject(t, "x:y", "x:z")
 		}
 		var blocks []glovebox.Block
 		if kind.Draw(t, "reasons") < 60 {
@@ -159,7 +159,7 @@ func (w *world) live(t *rapid.T, steps int) error {
 		}
 		for _, id := range ids {
 			if kind.Draw(t, "during") < 10 {
-				w.interject(t)
+				w.interject(t, "x:y", "x:z")
 			}
 			w.finish(t, id)
 		}
@@ -184,8 +184,8 @@ func (w *world) finish(t *rapid.T, id string) {
 	w.record(glovebox.EventToolFinished, f)
 }
 
-// interject records what comes between, if anything.
-func (w *world) interject(t *rapid.T) {
+// interject records what comes between, if anything. Another model is one of these.
+func (w *world) interject(t *rapid.T, models ...string) {
 	switch k := rapid.IntRange(0, 99).Draw(t, "interjected"); {
 	case k < 4:
 		w.record(glovebox.EventUserMessage, glovebox.UserMessage{Text: text(t, 40)})
@@ -196,7 +196,7 @@ func (w *world) interject(t *rapid.T) {
 	case k < 9:
 		w.record(glovebox.EventInstructions, glovebox.InstructionsRead{Path: "AGENTS.md", Text: "Always run the tests.\n" + text(t, 50)})
 	case k < 10:
-		w.model = rapid.SampledFrom([]string{"x:y", "x:z"}).Draw(t, "model")
+		w.model = rapid.SampledFrom(models).Draw(t, "model")
 		w.record(glovebox.EventModelChanged, glovebox.ModelChanged{Model: w.model})
 	case k < 12:
 		w.record(glovebox.EventPlan, glovebox.PlanUpdated{Steps: []glovebox.PlanStep{{Text: text(t, 10), Status: glovebox.PlanActive}}})

@@ -147,12 +147,7 @@ func (w *wired) step(t *rapid.T) error {
 		w.model = rapid.SampledFrom(live).Draw(t, "model")
 		w.record(glovebox.EventModelChanged, glovebox.ModelChanged{Model: w.model})
 	}
-	before := w.model
-	w.interject(t)
-	if w.model != before { // it drew one of its own
-		w.model = before
-		w.record(glovebox.EventModelChanged, glovebox.ModelChanged{Model: w.model})
-	}
+	w.interject(t, w.model) // another without a request to it is nothing that a provider can know
 	var aside *llm.Request
 	if spans := w.b.Spans(w.marks, ""); len(spans) > 0 && w.b.Due(w.marks, w.now).Action == DuePrepare {
 		aside = w.b.SummaryRequest(spans, 1000)
