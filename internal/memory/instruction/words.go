@@ -67,8 +67,7 @@ func sentenceEnd(line string) int {
 
 // tokens returns the words of a text, in lower case. Apostrophes stay in them.
 func tokens(s string) []string {
-	s = strings.NewReplacer("\u2019", "'", "`", "'").Replace(strings.ToLower(s))
-	words := strings.FieldsFunc(s, func(r rune) bool {
+	words := strings.FieldsFunc(apostrophes.Replace(strings.ToLower(s)), func(r rune) bool {
 		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && r != '\'' && r != '_' && r != '-' && r != '.' && r != '/' && r != '@'
 	})
 	for i, w := range words {
@@ -76,6 +75,9 @@ func tokens(s string) []string {
 	}
 	return slices.DeleteFunc(words, func(w string) bool { return w == "" })
 }
+
+// apostrophes makes one sign of those that people type.
+var apostrophes = strings.NewReplacer("\u2019", "'", "`", "'")
 
 // lexicon is phrases, by their first words.
 type lexicon map[string][][]string
