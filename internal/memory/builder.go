@@ -80,6 +80,7 @@ func Build(events []glovebox.Event, o Options) (*llm.Request, error) {
 			return nil, err
 		}
 	}
+	b.catchUp(true) // the newest request may wait to be read
 	return b.Request(b.maxOutput), nil
 }
 
@@ -178,9 +179,11 @@ var readers = map[glovebox.EventType]func(glovebox.Event) (func(*Builder), error
 	glovebox.EventCheckpoint: on(func(b *Builder, c glovebox.CheckpointSaved, e glovebox.Event) { b.ledger.Checkpoint(e.Seq, c) }),
 	glovebox.EventEgress:     on(func(b *Builder, a glovebox.EgressAttempted, e glovebox.Event) { b.ledger.Egress(e.Seq, a) }),
 	glovebox.EventVerified:   on(func(b *Builder, v glovebox.Verified, e glovebox.Event) { b.ledger.Verified(e.Seq, v) }),
-	glovebox.EventSummarized: on(func(b *Builder, s glovebox.Summarized, _ glovebox.Event) {
+	glovebox.EventSummarized: on(func(b *Builder, s glovebox.Summarized, e glovebox.Event) {
 		for _, x := range s.Summaries {
-			b.tree.add(x)
+			if x.Through < e.Seq { // nothing can stand for what has not happened
+				b.tree.add(x)
+			}
 		}
 	}),
 	glovebox.EventFolded: on(func(b *Builder, f glovebox.Folded, e glovebox.Event) { b.onFolded(f, e.Seq) }),

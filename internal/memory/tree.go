@@ -52,7 +52,7 @@ func (t *tree) add(s glovebox.Summary) bool {
 // be none yet. That of a leaf ends at through.
 func (t *tree) next(level int, through int64) glovebox.Span {
 	if level == 0 {
-		if from := t.end() + 1; through >= from {
+		if from := t.end() + 1; from > 0 && through >= from {
 			return glovebox.Span{From: from, Through: through}
 		}
 		return glovebox.Span{Level: -1}
