@@ -2,8 +2,10 @@ package memory
 
 import (
 	"fmt"
+	"math"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/glovebox-dev/glovebox"
 )
@@ -101,5 +103,26 @@ func TestTreeTakesOnlyWhatFits(t *testing.T) {
 	}
 	if tr.cut(195) != 200 { // what is shown stays
 		t.Errorf("cut at %d", tr.cut(195))
+	}
+}
+
+// TestSummariesOfWhatIsNot: a log may hold anything. A summary stands for
+// nothing that came after it, and none follows one up to the last number.
+func TestSummariesOfWhatIsNot(t *testing.T) {
+	t.Parallel()
+	b := New(small)
+	for i, x := range []glovebox.Span{{From: 1, Through: 9}, {From: 1, Through: 1}, {From: 2, Through: math.MaxInt64}, {From: math.MinInt64, Through: math.MinInt64}, {From: 1, Through: 1}, {From: 2, Through: 3}} {
+		e := glovebox.NewEvent(time.Unix(1, 0), glovebox.EventSummarized, glovebox.Summarized{Summaries: []glovebox.Summary{{Span: x, Text: "done: it"}}})
+		e.Seq = int64(i + 2)
+		if err := b.Apply(e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := b.tree.end(); got != 3 || len(b.tree.levels[0]) != 2 {
+		t.Errorf("%d leaves up to event %d", len(b.tree.levels[0]), got)
+	}
+	last := tree{}
+	if !last.add(glovebox.Summary{Span: glovebox.Span{From: 1, Through: math.MaxInt64}, Text: "x"}) || last.add(glovebox.Summary{Span: glovebox.Span{From: math.MinInt64, Through: math.MinInt64}, Text: "x"}) {
+		t.Error("the tree goes on beyond the last number")
 	}
 }
