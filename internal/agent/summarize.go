@@ -49,11 +49,22 @@ func (r *run) summarized() <-chan struct{} {
 	return r.summary.done
 }
 
+// shortEpoch is how many answers an epoch has that is too short for the
+// model to be asked for summaries: each such call reads the whole request.
+const shortEpoch = 2
+
+// crowded reports whether epochs are so short that calls for summaries would
+// double what the job costs: the window is small beside what one step adds.
+// Digests do then.
+func (r *run) crowded() bool {
+	return r.job.Memory != nil && r.job.Memory.Folds > 1 && r.job.Memory.Calls.Calls <= shortEpoch
+}
+
 // wanted returns the spans that the model is to be asked about next: none if
 // all have summaries, or it must not be asked. One that it was asked about
 // often enough gets a digest: those after it can only follow it.
 func (r *run) wanted(ctx context.Context, m memory.Marks, reason glovebox.FoldReason) ([]glovebox.Span, error) {
-	if m.Free {
+	if m.Free || r.crowded() {
 		return nil, nil
 	}
 	for last := (glovebox.Span{}); ; {
