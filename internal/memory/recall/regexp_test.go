@@ -2,6 +2,7 @@ package recall_test
 
 import (
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -48,5 +49,33 @@ func TestRegexpOfManySteps(t *testing.T) {
 	r, err := x.Search(t.Context(), recall.Query{Regexp: `\b39[0-9] needle\b`})
 	if err != nil || len(r.Hits) != 10 {
 		t.Errorf("%v, %v", r, err)
+	}
+}
+
+// TestRangesBeyondAll: a range may end, or begin, beyond all that there is.
+func TestRangesBeyondAll(t *testing.T) {
+	t.Parallel()
+	x, err := recall.Open(t.TempDir()+"/x.db", "j", recall.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { x.Close() })
+	e := glovebox.NewEvent(time.Unix(1_700_000_000, 0), glovebox.EventNotice, glovebox.Notice{Text: "a needle"})
+	e.Seq = 1
+	if err := x.Add(t.Context(), []glovebox.Event{e}); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		q    recall.Query
+		hits int
+	}{
+		{recall.Query{From: 1 << 62}, 0}, {recall.Query{From: 1 << 52}, 0}, {recall.Query{FromStep: math.MaxInt64}, 0},
+		{recall.Query{Through: math.MaxInt64}, 1}, {recall.Query{ThroughStep: math.MaxInt64}, 1},
+	} {
+		c.q.Words = "needle"
+		r, err := x.Search(t.Context(), c.q)
+		if err != nil || len(r.Hits) != c.hits {
+			t.Errorf("%+v: %v, %v", c.q, r.Hits, err)
+		}
 	}
 }

@@ -45,7 +45,7 @@ func (s *searcher) resolve(ctx context.Context) error {
 		set    bool
 	}{
 		{"step", p.FromStep, true, p.FromStep > 0},
-		{"step", p.ThroughStep + 1, false, p.ThroughStep > 0},
+		{"step", min(p.ThroughStep, math.MaxInt64-1) + 1, false, p.ThroughStep > 0},
 		{"time", p.After.UnixMilli(), true, !p.After.IsZero()},
 		{"time", p.Before.UnixMilli() + 1, false, !p.Before.IsZero()},
 	} {
@@ -62,6 +62,7 @@ func (s *searcher) resolve(ctx context.Context) error {
 			through = min(through, at-1)
 		}
 	}
+	from = min(from, s.newest+1) // a larger one would not fit into a passage's number
 	p.lo, p.hi = from<<passageBits, (min(through, s.newest)+1)<<passageBits-1
 	return nil
 }
