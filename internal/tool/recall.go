@@ -127,11 +127,26 @@ func quote(b *strings.Builder, event int64, text string) {
 	if !validText(text) {
 		text = cleanText([]byte(text))
 	}
-	for line := range strings.Lines(text) {
+	for line := range strings.Lines(breaks.Replace(text)) {
 		if line = strings.TrimRight(line, " \t\r\n"); line != "" {
 			fmt.Fprintf(b, "%d| %s\n", event, line)
 		}
 	}
+}
+
+// breaks makes one kind of line end of all, and shows what turns text around.
+var breaks = strings.NewReplacer("\u0085", "\n", "\u2028", "\n", "\u2029", "\n",
+	"\u202a", "?", "\u202b", "?", "\u202c", "?", "\u202d", "?", "\u202e", "?", "\u2066", "?", "\u2067", "?", "\u2068", "?", "\u2069", "?")
+
+// toolName returns the name of a tool, quoted where it is none that could be
+// one: a model may have called anything.
+func toolName(name string) string {
+	if strings.ContainsFunc(name, func(r rune) bool {
+		return r != '_' && r != '-' && r != '.' && (r < '0' || r > '9') && (r|0x20 < 'a' || r|0x20 > 'z')
+	}) {
+		return fmt.Sprintf("%q", clip(name, 60))
+	}
+	return clip(name, 60)
 }
 
 // eventName says whose words a hit's are.
@@ -148,7 +163,7 @@ func eventName(h *recall.Hit) string {
 	case glovebox.EventModelAnswered:
 		return "you" + about
 	case glovebox.EventToolFinished:
-		return fmt.Sprintf("result of %s%s", clip(h.Tool, 60), about)
+		return fmt.Sprintf("result of %s%s", toolName(h.Tool), about)
 	case glovebox.EventNotice:
 		return "notice"
 	case glovebox.EventPlan:
