@@ -112,8 +112,11 @@ func sameness(line string) string {
 // entry makes text one line that can be nothing but an entry of a list.
 func entry(text string) string {
 	text = strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) || r == 0x2028 || r == 0x2029 {
+		switch {
+		case unicode.IsControl(r), unicode.Is(unicode.Bidi_Control, r), r == 0x2028, r == 0x2029:
 			return ' '
+		case r == 0x200b, r >= 0x2060 && r <= 0x206f, r == 0xfeff, r >= 0xe0000 && r <= 0xe0fff: // nobody would see them
+			return -1
 		}
 		return r
 	}, strings.ToValidUTF8(text, "\uFFFD"))

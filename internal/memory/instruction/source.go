@@ -108,13 +108,13 @@ func Folders(files []string, most int) []string {
 // Conventions returns what of a file's text is instructions, word for word:
 // all of it, but of a README only the sections whose heading says so. What is
 // longer than [glovebox.MaxInstructions] is cut after a line; cut says so. It
-// is empty for what is not text.
+// is empty for what is not text. Characters that nobody sees are left out: a
+// model would read orders in them that no review of the file has shown.
 func Conventions(p, text string) (kept string, cut bool) {
 	if strings.ContainsRune(text, 0) {
 		return "", false
 	}
-	text = strings.ToValidUTF8(text, "\uFFFD")
-	text = strings.TrimPrefix(text, "\uFEFF")
+	text = strings.Map(seen, strings.ToValidUTF8(text, "\uFFFD"))
 	if strings.HasPrefix(strings.ToLower(path.Base(p)), "readme") {
 		text = conventionSections(text)
 	}
@@ -129,6 +129,21 @@ func Conventions(p, text string) (kept string, cut bool) {
 		text = text[:i+1]
 	}
 	return text, true
+}
+
+// seen returns r, or -1 if people don't see it: control characters, those
+// that turn the direction of writing, and those without a width, but for the
+// joiners that scripts and emoji need.
+func seen(r rune) rune {
+	switch {
+	case r == '\t', r == '\n', r == '\r', r == 0x200c, r == 0x200d:
+		return r
+	case unicode.IsControl(r), unicode.Is(unicode.Bidi_Control, r),
+		r == 0xad, r == 0x034f, r == 0x115f, r == 0x1160, r == 0x180e, r == 0x200b, r >= 0x2060 && r <= 0x206f, r == 0x3164, r == 0xfeff, r == 0xffa0,
+		r >= 0xe0000 && r <= 0xe0fff: // tags, and variation selectors beyond the 16 in use
+		return -1
+	}
+	return r
 }
 
 // conventionWords are in headings of sections that hold conventions.
