@@ -99,6 +99,7 @@ func (b *Builder) marks(m Marks, reason glovebox.FoldReason) Marks {
 	if high < m.High {
 		m.Low = min(m.Low, high*2/3)
 		m.High, m.Prepare = high, high-(high-m.Low)/5
+		m.Window = min(m.Window, high*4/3) // of unknown size it stays
 	}
 	return m
 }

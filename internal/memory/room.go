@@ -24,6 +24,8 @@ type room struct {
 const (
 	defaultHigh = 100_000 // the high-water mark, before the log says what it is
 	leastRoom   = 4_000   // beside what is fixed
+	wholeText   = 12_000  // of a result or a message that is shown whole where the window has room for it: more than most have
+	wholeHead   = 8_000   // of instructions, the same: each request has them, which costs
 	leastCut    = 100     // tokens of what is shown by its ends
 	keptImages  = 4       // the newest, which a fold leaves
 	imageTokens = 5_012   // of an image, as they are estimated
@@ -36,11 +38,17 @@ func roomFor(use glovebox.WindowUse, fixed int64) room {
 		high = defaultHigh
 	}
 	n := max(high-fixed, high/4, leastRoom)
+	// The mark may be far below the window, to save money. That is no reason to
+	// show the half of a file, a message or an instruction: a fold that comes
+	// sooner makes the room. An estimate is mostly half as much again as what
+	// the provider counts, or more.
+	wide := max(n, use.Window*7/10*3/2-fixed)
 	r := room{
-		result: n / 6, results: n * 2 / 5, note: n / 6, notes: n / 6, instructions: n / 5,
+		result: max(n/6, min(wide/6, wholeText)), results: max(n*2/5, min(wide*2/5, 3*wholeText)),
+		note: max(n/6, min(wide/6, wholeText)), notes: max(n/6, min(wide/5, 2*wholeText)), instructions: max(n/5, min(wide/8, wholeHead)),
 		folded: n / 8, ledger: n / 24, recalled: n / 24, plan: n / 48, orders: n / 48,
 	}
-	r.images = int(min(keptImages, max(1, r.results/imageTokens)))
+	r.images = int(min(keptImages, max(1, n*2/5/imageTokens)))
 	return r
 }
 
