@@ -136,3 +136,13 @@ func TestHostileLogs(t *testing.T) {
 		}
 	})
 }
+
+// TestLinesAreSeen: what summaries and quotes show has no line end of its own
+// kind, and nothing that nobody sees.
+func TestLinesAreSeen(t *testing.T) {
+	t.Parallel()
+	got := fmt.Sprintf("%q", lines("a\u2028b\u0085c\r\n\n d\u202e\u200b\x1b[2J\U000e0041\U000e0142e\x00"))
+	if want := `["a" "b" "c" "d[2Je"]`; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+}

@@ -152,7 +152,7 @@ func plainRune(r rune) rune {
 		return '\n'
 	case r == '\t':
 		return ' '
-	case r < ' ' || r == 0x7f || r >= 0x80 && r < 0xa0 || r == 0xfeff || r >= 0x200b && r <= 0x200f || r >= 0x202a && r <= 0x202e || r >= 0x2060 && r <= 0x206f:
+	case r < ' ' || r == 0x7f || r >= 0x80 && r < 0xa0 || r == 0xfeff || r >= 0x200b && r <= 0x200f || r >= 0x202a && r <= 0x202e || r >= 0x2060 && r <= 0x206f, r >= 0xe0000 && r <= 0xe0fff:
 		return -1
 	}
 	return r
