@@ -154,7 +154,7 @@ func (p *parsed) readWords(a *analyzer) {
 		}
 	})
 	months := 0
-	for f := range strings.FieldsFuncSeq(words, func(r rune) bool { return !('a' <= r|0x20 && r|0x20 <= 'z' || '0' <= r && r <= '9') }) {
+	for f := range strings.FieldsFuncSeq(words, func(r rune) bool { return ('a' > r|0x20 || r|0x20 > 'z') && ('0' > r || r > '9') }) {
 		l := strings.ToLower(f)
 		switch {
 		case l == "may" && f == "may": // the verb
