@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"image"
 	"image/png"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -138,13 +139,30 @@ type wired struct {
 	p       *providers
 	sent    int
 	thought int
+	left    []string // APIs
+}
+
+func apiOf(model string) string { return strings.SplitN(model, ":", 2)[0] }
+
+// within returns the models to choose from. An API that was left is not among
+// them: its server can't know that another one was asked meanwhile, and would
+// miss the reasoning that this ends.
+func (w *wired) within() []string {
+	return slices.DeleteFunc(slices.Clone(live), func(m string) bool { return slices.Contains(w.left, apiOf(m)) })
+}
+
+func (w *wired) leave(model string) {
+	if apiOf(model) != apiOf(w.model) {
+		w.left = append(w.left, apiOf(w.model))
+	}
+	w.model = model
 }
 
 // step asks the model once and has its calls done.
 func (w *wired) step(t *rapid.T) error {
 	w.now = w.now.Add(time.Duration(rapid.SampledFrom([]int{1, 5, 400}).Draw(t, "seconds")) * time.Second)
 	if rapid.IntRange(0, 19).Draw(t, "another") == 0 {
-		w.model = rapid.SampledFrom(live).Draw(t, "model")
+		w.leave(rapid.SampledFrom(w.within()).Draw(t, "model"))
 		w.record(glovebox.EventModelChanged, glovebox.ModelChanged{Model: w.model})
 	}
 	w.interject(t, w.model) // another without a request to it is nothing that a provider can know
