@@ -133,6 +133,9 @@ func (c *Conversation) base(r *heard) *heard {
 	if found < 0 {
 		return nil
 	}
+	if more := r.list[len(c.recent[found].list):]; answers(more) > 1 && !slices.ContainsFunc(more, func(p piece) bool { return p.reasoning != "" }) {
+		return nil // a model of another provider has answered meanwhile, and this one begins an epoch
+	}
 	for _, h := range c.recent[found+1:] {
 		if n := common(r.list, h.list); n == len(r.list) && n < len(h.list) && !asks(h.list[n:]) || !asks(r.list[n:]) && !asks(h.list[n:]) {
 			return nil
@@ -152,6 +155,9 @@ func (c *Conversation) allowed(base, r *heard) error {
 		for i, p := range r.list {
 			if p.reasoning != "" && c.epochs > 0 && !c.returns(p, r.model) {
 				return fmt.Errorf("block %d is reasoning of an earlier epoch: %.200s%s", i, p.text, c.difference(r))
+			}
+			if p.reasoning != "" && c.api == Gemini {
+				c.signed[p.text] = r.model // it may come again
 			}
 		}
 		return nil
@@ -200,6 +206,17 @@ func (c *Conversation) difference(r *heard) string {
 		return fmt.Sprintf(" (the model was %s and is %s; %d of %d blocks are as they were)", last.model, r.model, n, len(last.list))
 	}
 	return fmt.Sprintf(" (block %d of %d changed from %.200s to %.200s)", n, len(last.list), last.list[n].text, r.list[n].text)
+}
+
+// answers returns how many answers of the model are in list.
+func answers(list []piece) int {
+	n := 0
+	for i, p := range list {
+		if p.place == "assistant" && (i == 0 || list[i-1].place != "assistant") {
+			n++
+		}
+	}
+	return n
 }
 
 // spoke reports whether the model speaks in list.
