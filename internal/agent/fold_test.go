@@ -197,7 +197,7 @@ func TestFoldWithinLimits(t *testing.T) {
 		for n := int64(0); n < 24; n++ {
 			f := newFolding(40)
 			f.info = priced
-			f.info.Window, f.info.MaxOutput = 40_000, 4000
+			f.info.Window, f.info.MaxOutput, f.info.FoldHigh, f.info.FoldLow = 40_000, 4000, 28_000, 18_000
 			limits := f.job.Limits
 			if n%2 == 0 {
 				limits.Tokens = 400_000 + n*25_000
@@ -382,7 +382,7 @@ func TestFoldRefused(t *testing.T) {
 			t.Parallel()
 			bubble(t, func(t *testing.T) {
 				f := newFolding(65)
-				f.info.Window = 400_000
+				f.info.Window, f.info.FoldHigh, f.info.FoldLow = 400_000, 90_000, 40_000
 				refused := 0
 				var sizes []int64
 				f.main = func(r *llm.Request) error {

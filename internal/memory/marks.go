@@ -26,9 +26,9 @@ type Marks struct {
 
 // Bounds of the marks.
 const (
-	leastGrowth  = 16_000          // tokens between the marks, where the window has room for them
-	lowCalls     = 14              // calls whose growth the low-water mark has room for beside what is fixed
-	leastLow     = 8_000           // tokens of that room, at least: summaries, ledger, and what is there word for word
+	leastGrowth  = 44_000          // tokens between the marks, where the window has room for them
+	lowCalls     = 8               // calls whose growth the low-water mark has room for beside what is fixed
+	leastLow     = 5_000           // tokens of that room, at least: summaries, ledger, and what is there word for word
 	mostLow      = 36_000          // the same, at most
 	outReserve   = 32_000          // tokens of an answer that are kept free, at most an eighth of the window
 	summaryCosts = 2_500           // of the summaries of a fold, in uncached tokens, beyond what grows with their number
@@ -52,13 +52,16 @@ const (
 //	D = sqrt(2gC/r), C = (L-S)w + Lr + summaries
 //
 // What of the summaries grows with D adds the same to each call whatever D
-// is. Where prices are not known, r is .1 and w is 1.25. D is at least 16,000
-// where the window allows it. L leaves room for the growth of 14 calls beside
-// S, 8,000 to 36,000 tokens: each token of it is read with every call and
-// written with every fold, and what it leaves out recall finds. In replays of
-// a coding agent's runs (g = 600) 8,000 cost 15 % less than 12,000 and 45 %
-// less than 36,000. High is at most .8 of the window without what
-// an answer needs, and stays below the length from which requests cost more.
+// is. Where prices are not known, r is .1 and w is 1.25. L leaves room for the
+// growth of 8 calls beside S, 5,000 to 36,000 tokens: each token of it is read
+// with every call and written with every fold, and what it leaves out recall
+// finds. D is at least 44,000 where the window allows it: what costs least in
+// tokens folds often, and each fold takes the model's reasoning and the
+// wording of what it saw. In replays of a coding agent's runs, whose calls are
+// short (g = 600, D = 17,000 at the least cost), that costs a fifth more than
+// the least, with a third of the folds and 98 % of the input from the cache;
+// from g = 2,000 on it is the least. High is at most .8 of the window without
+// what an answer needs, and stays below the length from which requests cost more.
 // [llm.Info.FoldHigh] and FoldLow go before what is computed.
 func MarksFor(info llm.Info, fixed, growth int64) Marks {
 	m := Marks{Window: info.Window, MaxBytes: maxBytes, MaxImages: maxImages, TTL: cacheTTL, Free: info.Provider == "replay"}
