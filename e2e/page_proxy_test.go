@@ -124,10 +124,10 @@ func TestPageBehindNginx(t *testing.T) {
 	w.until(`document.querySelector(".job-header").textContent.includes("Complete")`)
 	p.side("result")
 	p.download()
-	// What is refused shows in the console: the wrong token, the old link, what a
-	// watcher tried, and the screen of a machine that is gone.
-	p.checkClean(p.base, "401", "403", "410", "Password forms")
-	w.checkClean(p.base, "401", "403", "410")
+	// What is refused shows in the console: the wrong token, the old link, and
+	// what a watcher tried.
+	p.checkClean(p.base, "401", "403", "Password forms")
+	w.checkClean(p.base, "401", "403")
 }
 
 // signIn gives the page the token that it asks for.
