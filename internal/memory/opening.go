@@ -222,8 +222,10 @@ func quotes(list []glovebox.Quote, tokens int64) string {
 func (b *Builder) orders() string {
 	r := roomFor(b.fold.Use, b.fixedTokens())
 	var w strings.Builder
-	w.WriteString("The older part of this conversation was folded to make room; your work goes on where it was. ")
-	if b.fold.Through > 0 {
+	if b.fold.Through == 0 {
+		w.WriteString("This conversation goes on as it was, but for your reasoning and old images. ")
+	} else {
+		w.WriteString("The older part of this conversation was folded to make room; your work goes on where it was. ")
 		fmt.Fprintf(&w, "The first message has the task word for word and notes on events 1 to %d; what came later is above as it was, without your reasoning. ", b.fold.Through)
 	}
 	w.WriteString("What counts now:")
