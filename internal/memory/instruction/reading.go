@@ -104,13 +104,13 @@ func (s sentence) takesBack() bool {
 }
 
 // shared returns how many words two sorted lists have in common.
-func shared(a, b []string) int {
+func shared(a, b []uint64) int {
 	n := 0
 	for i, j := 0, 0; i < len(a) && j < len(b); {
-		switch strings.Compare(a[i], b[j]) {
-		case 0:
+		switch {
+		case a[i] == b[j]:
 			n, i, j = n+1, i+1, j+1
-		case -1:
+		case a[i] < b[j]:
 			i++
 		default:
 			j++

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/cespare/xxhash/v2"
 )
 
 // Bounds of what is looked at of a message to find out what it asks for.
@@ -18,7 +20,7 @@ const (
 // sentence is one sentence of a message that asks for something.
 type sentence struct {
 	text     string
-	words    []string // what it is about, sorted
+	words    []uint64 // hashes of the words that it is about, sorted
 	negative bool     // it forbids
 	cue      bool     // it says that it takes the place of something
 	value    bool     // it chooses a value: "use X for Y"
@@ -187,16 +189,16 @@ var nothing = func() map[string]bool {
 	return m
 }()
 
-// about returns the content words of a sentence, cut to their stems, sorted.
-func about(words []string) []string {
-	var out []string
+// about returns the content words of a sentence: hashes of their stems, sorted.
+func about(words []string) []uint64 {
+	var out []uint64
 	for _, w := range words {
 		w = strings.Trim(w, "'-./")
 		if len(w) < 2 || nothing[w] || len(out) >= maxWords {
 			continue
 		}
-		if s := stem(w); !slices.Contains(out, s) {
-			out = append(out, s)
+		if h := xxhash.Sum64String(stem(w)); !slices.Contains(out, h) {
+			out = append(out, h)
 		}
 	}
 	slices.Sort(out)
