@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/glovebox-dev/glovebox"
+	"github.com/glovebox-dev/glovebox/internal/memory/instruction"
 )
 
 // userText is how the model sees what the user said while it worked.
@@ -51,9 +52,7 @@ func projectText(p glovebox.ProjectRecalled, limit, event int64) glovebox.Block 
 
 // barred returns text with a bar before each line, so that none looks like
 // anything but a part of it.
-func barred(text string) string { return "| " + bars.Replace(strings.TrimRight(text, "\n")) }
-
-var bars = strings.NewReplacer("\r\n", "\n| ", "\n", "\n| ", "\r", "\n| ", "\v", "\n| ", "\f", "\n| ", "\u0085", "\n| ", "\u2028", "\n| ", "\u2029", "\n| ")
+func barred(text string) string { return instruction.Barred(strings.TrimRight(text, "\n")) }
 
 // rebuiltText tells the model that its machine is another one now.
 func rebuiltText(r glovebox.SandboxReady) glovebox.Block {

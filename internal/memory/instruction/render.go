@@ -315,13 +315,16 @@ func (x *item) part(tokens int64) string {
 func (x *item) frame(text, note string) string {
 	head := fmt.Sprintf("event %d, %s%s", x.event, x.from(), note)
 	if x.kind == file || x.kind == project {
-		return "[" + head + "]\n| " + bars.Replace(text)
+		return "[" + head + "]\n" + Barred(text)
 	}
 	fence := strings.Repeat("=", longestRun(text, '=')+1)
 	return fence + " " + head + " " + fence + "\n" + text + "\n" + fence + " end of event " + strconv.FormatInt(x.event, 10) + " " + fence
 }
 
-// bars puts a bar before each line, whatever ends the one before.
+// Barred returns text with a bar before each line, whatever ends the one
+// before, so that none looks like anything but a part of it.
+func Barred(text string) string { return "| " + bars.Replace(text) }
+
 var bars = strings.NewReplacer("\r\n", "\n| ", "\n", "\n| ", "\r", "\n| ", "\v", "\n| ", "\f", "\n| ", "\u0085", "\n| ", "\u2028", "\n| ", "\u2029", "\n| ")
 
 // longestRun returns the length of the longest run of a sign, at least 2.
