@@ -88,12 +88,6 @@ func (w *Worker) recallNeeded(ctx context.Context, id string) bool {
 	if running {
 		return true
 	}
-	j, err := w.o.Store.Job(ctx, "", id)
-	switch {
-	case glovebox.CodeOf(err) == glovebox.CodeNotFound:
-		return false
-	case err != nil:
-		return true
-	}
-	return !j.Status.Terminal() || j.FinishedAt == nil || w.o.Now().Sub(*j.FinishedAt) < recallAge
+	j, alive := w.alive(ctx, id)
+	return alive || j != nil && (j.FinishedAt == nil || w.o.Now().Sub(*j.FinishedAt) < recallAge)
 }

@@ -72,12 +72,16 @@ func (w *Worker) needed(ctx context.Context, i sandbox.Info) bool {
 	if id == "" { // not made for a job, unless it was never finished
 		return i.State != sandbox.Ended
 	}
+	_, alive := w.alive(ctx, id)
+	return alive
+}
+
+// alive reports whether a job may go on, or can't be judged. A job that ended
+// comes with it; nil: it is deleted, or can't be read.
+func (w *Worker) alive(ctx context.Context, id string) (*glovebox.Job, bool) {
 	j, err := w.o.Store.Job(ctx, "", id)
-	switch {
-	case glovebox.CodeOf(err) == glovebox.CodeNotFound:
-		return false
-	case err != nil:
-		return true
+	if err != nil {
+		return nil, glovebox.CodeOf(err) != glovebox.CodeNotFound
 	}
-	return !j.Status.Terminal()
+	return j, !j.Status.Terminal()
 }
