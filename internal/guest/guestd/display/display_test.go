@@ -343,6 +343,36 @@ func decode(t *testing.T, s guest.Shot) image.Image {
 	return img
 }
 
+// imported is the screen as ImageMagick sees it.
+func (s *screen) imported() image.Image {
+	s.t.Helper()
+	cmd := exec.Command("import", "-window", "root", "png:-")
+	cmd.Env = append(os.Environ(), "DISPLAY="+s.name)
+	out, err := cmd.Output()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	img, err := png.Decode(bytes.NewReader(out))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return img
+}
+
+// differ counts the pixels of two screens that are not the same.
+func differ(a, b image.Image) (n int) {
+	for y := range 800 {
+		for x := range 1280 {
+			r1, g1, b1, _ := a.At(x, y).RGBA()
+			r2, g2, b2, _ := b.At(x, y).RGBA()
+			if r1>>8 != r2>>8 || g1>>8 != g2>>8 || b1>>8 != b2>>8 {
+				n++
+			}
+		}
+	}
+	return n
+}
+
 func TestScreenshot(t *testing.T) {
 	t.Parallel()
 	need(t, map[string]string{"import": "imagemagick", "xsetroot": "x11-xserver-utils"})
@@ -355,34 +385,13 @@ func TestScreenshot(t *testing.T) {
 		r, g, b, _ := a.RGBA()
 		return r>>8 == 0x20 && g>>8 == 0x40 && b>>8 == 0x60
 	})
-	shot := s.shot(guest.ShotRequest{})
-	img := decode(t, shot)
-	if shot.W != 1280 || shot.H != 800 || img.Bounds().Dx() != 1280 || shot.Area != (guest.Rect{W: 1280, H: 800}) {
+	if shot := s.shot(guest.ShotRequest{}); shot.W != 1280 || shot.H != 800 || decode(t, shot).Bounds().Dx() != 1280 || shot.Area != (guest.Rect{W: 1280, H: 800}) {
 		t.Errorf("shot %+v", shot.Area)
 	}
-	cmd := exec.Command("import", "-window", "root", "png:-")
-	cmd.Env = append(os.Environ(), "DISPLAY="+s.name)
-	out, err := cmd.Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	peer, err := png.Decode(bytes.NewReader(out))
-	if err != nil {
-		t.Fatal(err)
-	}
-	diff := 0
-	for y := range 800 {
-		for x := range 1280 {
-			r1, g1, b1, _ := img.At(x, y).RGBA()
-			r2, g2, b2, _ := peer.At(x, y).RGBA()
-			if r1>>8 != r2>>8 || g1>>8 != g2>>8 || b1>>8 != b2>>8 {
-				diff++
-			}
-		}
-	}
-	if diff > 4000 { // the text cursor may blink, and come late
-		t.Errorf("%d pixels differ from what import sees", diff)
-	}
+	// What is drawn between the two pictures is in one of them only.
+	s.until("the picture that import sees", func() bool {
+		return differ(decode(t, s.shot(guest.ShotRequest{})), s.imported()) <= 4000 // the text cursor may blink
+	})
 	win := s.shot(guest.ShotRequest{Window: w.ID})
 	if win.Area != w.Area || decode(t, win).Bounds().Dx() != w.Area.W {
 		t.Errorf("window: %+v, want %+v", win.Area, w.Area)

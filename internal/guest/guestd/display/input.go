@@ -40,11 +40,18 @@ func (d *Display) Input(ctx context.Context, items []guest.Input) error {
 		return glovebox.Invalid("input", "send fewer at once", "%d items are more than %d", len(items), maxItems)
 	}
 	chords := make([][]keysym, len(items))
+	var wanted []keysym
 	for i, it := range items {
 		var err error
 		if chords[i], err = checkInput(it); err != nil {
 			return err
 		}
+		wanted = append(append(wanted, chords[i]...), textSyms(it.Text)...)
+	}
+	// Programs ask for the meanings of keys at the first one that reaches them,
+	// and Xlib misses what changes while it asks: so they change before.
+	if err := d.prepare(ctx, wanted); err != nil {
+		return err
 	}
 	var held held
 	err := d.inputAll(ctx, items, chords, &held)
@@ -203,9 +210,9 @@ func (d *Display) keyboard(c *conn) (*keyboard, error) {
 	return d.keys, nil
 }
 
-// prepare binds those keys of a chord that have no key yet.
-func (d *Display) prepare(ctx context.Context, chord []keysym) error {
-	for len(chord) > 0 {
+// prepare binds those of syms that have no key yet, as many as there are keys.
+func (d *Display) prepare(ctx context.Context, syms []keysym) error {
+	for len(syms) > 0 {
 		var wait time.Duration
 		err := d.with(ctx, &d.input, func(c *conn) error {
 			err := c.sync()
@@ -214,7 +221,7 @@ func (d *Display) prepare(ctx context.Context, chord []keysym) error {
 			}
 			k, err := d.keyboard(c)
 			if err == nil {
-				_, wait, err = k.bind(c, chord)
+				_, wait, err = k.bind(c, syms)
 			}
 			return err
 		})
@@ -273,12 +280,7 @@ const lockMask = 2
 
 // typeText types a text, in batches between which others get their turn.
 func (d *Display) typeText(ctx context.Context, text string) error {
-	var syms []keysym
-	for _, r := range text {
-		s, _ := runeSym(r)
-		syms = append(syms, s)
-	}
-	for len(syms) > 0 {
+	for syms := textSyms(text); len(syms) > 0; {
 		var done int
 		var wait time.Duration
 		err := d.with(ctx, &d.input, func(c *conn) error {
@@ -297,6 +299,16 @@ func (d *Display) typeText(ctx context.Context, text string) error {
 		}
 	}
 	return nil
+}
+
+// textSyms returns what stands for the characters of a text.
+func textSyms(text string) []keysym {
+	var syms []keysym
+	for _, r := range text {
+		s, _ := runeSym(r)
+		syms = append(syms, s)
+	}
+	return syms
 }
 
 // typeSome types as many of syms as can be typed now.
