@@ -225,6 +225,24 @@ func (p *person) useThePreview() {
 	}
 	p.waitFor("clicks.txt", "click 2")
 	p.shot("12 preview clicked")
+	p.keepTheKeyboard()
+}
+
+// keepTheKeyboard writes to the agent while the app in the frame wants the keyboard.
+func (p *person) keepTheKeyboard() {
+	p.t.Helper()
+	app := p.frame()
+	p.clickOn(`document.querySelector(".composer textarea")`)
+	p.keys("half a ")
+	app.get(`(window.focus(), document.querySelector("#add").focus(), true)`, new(bool))
+	app.until(`document.activeElement.id === "add"`)
+	p.until(`document.hasFocus() && document.activeElement === document.querySelector(".composer textarea")`)
+	p.keys("sentence")
+	p.until(`document.activeElement.value === "half a sentence"`)
+	for range len("half a sentence") {
+		p.special("Backspace", 8, "")
+	}
+	p.until(`document.activeElement.value === ""`)
 }
 
 // useTheTerminal runs a command.

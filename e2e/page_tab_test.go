@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -347,6 +348,20 @@ func (b *tab) newTabOf(f func()) *tab {
 		b.t.Fatal("no tab was opened")
 		return nil
 	}
+}
+
+// frame returns the page that is in the tab's frame, which has another origin.
+func (b *tab) frame() *tab {
+	b.t.Helper()
+	list, err := chromedp.Targets(b.ctx)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	i := slices.IndexFunc(list, func(i *target.Info) bool { return i.Type == "iframe" })
+	if i < 0 {
+		b.t.Fatalf("no frame among %d targets", len(list))
+	}
+	return newTab(b.t, b.ctx, chromedp.WithTargetID(list[i].TargetID))
 }
 
 func quote(s string) string {

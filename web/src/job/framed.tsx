@@ -1,12 +1,44 @@
-import { useEffect, useState } from "react";
+import { useEffect, useRef, useState } from "react";
 import { message } from "../api/http";
 import { makePlace, type Place } from "../api/machine";
 import { Button, IconButton, Notice, Spinner } from "../ui/controls";
 import { useJob } from "./context";
 
+/**
+ * Leaves the keyboard to someone who writes in a field of ours when the page in
+ * a frame takes it by itself, as JupyterLab does once it has loaded. A person
+ * gets into the frame with the pointer or by Tab.
+ */
+function useOwnKeyboard() {
+  const frame = useRef<HTMLIFrameElement>(null);
+  useEffect(() => {
+    let byTab = false;
+    const onKey = (e: KeyboardEvent) => {
+      byTab = e.key === "Tab";
+    };
+    const onFocusOut = (e: FocusEvent) => {
+      const field = e.target;
+      if (byTab || !(field instanceof HTMLTextAreaElement || field instanceof HTMLInputElement)) return;
+      // What a finger points at is not told of a frame.
+      if (matchMedia("(pointer: coarse)").matches || frame.current?.matches(":hover")) return;
+      setTimeout(() => {
+        if (frame.current && document.activeElement === frame.current) field.focus();
+      });
+    };
+    addEventListener("keydown", onKey, true);
+    addEventListener("focusout", onFocusOut, true);
+    return () => {
+      removeEventListener("keydown", onKey, true);
+      removeEventListener("focusout", onFocusOut, true);
+    };
+  }, []);
+  return frame;
+}
+
 /** Something that the machine serves, in a frame with an origin that is not ours. */
 export function Framed({ port, title, path }: { port: number | "notebook"; title: string; path?: string }) {
   const { id } = useJob();
+  const frame = useOwnKeyboard();
   const [place, setPlace] = useState<Place | null>(null);
   const [error, setError] = useState("");
   const [round, setRound] = useState(0);
@@ -55,7 +87,7 @@ export function Framed({ port, title, path }: { port: number | "notebook"; title
         </Notice>
       ) : place ? (
         // Where it has no origin of its own, the frame gives it none either.
-        <iframe title={title} src={place.url} referrerPolicy="no-referrer" sandbox={`allow-scripts allow-forms allow-modals allow-popups allow-downloads${place.own ? " allow-same-origin" : ""}`} />
+        <iframe ref={frame} title={title} src={place.url} referrerPolicy="no-referrer" sandbox={`allow-scripts allow-forms allow-modals allow-popups allow-downloads${place.own ? " allow-same-origin" : ""}`} />
       ) : (
         <div className="loading">
           <Spinner />
