@@ -59,6 +59,12 @@ func (c *serveCmd) Run(a *app) error {
 		return err
 	}
 	fmt.Fprintf(a.stdout, "Glovebox listens on %s\n", s.URL())
+	if s.Everywhere() {
+		fmt.Fprintln(a.stdout, "and, at the same port, on every other address of this machine")
+	}
+	if cfg.PublicURL != "" {
+		fmt.Fprintf(a.stdout, "People reach it at %s\n", cfg.PublicURL)
+	}
 	if cfg.Concurrency > 0 {
 		go b.checkDriver(ctx)
 		go b.prepareImage(ctx)

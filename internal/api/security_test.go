@@ -201,6 +201,42 @@ func TestListenNeedsTokens(t *testing.T) {
 	}
 }
 
+// TestServerURL opens the address that a server names, wherever it listens.
+func TestServerURL(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t, func(o *Options) { o.RequireTokens = true })
+	for listen, want := range map[string]struct {
+		url        string
+		everywhere bool
+	}{
+		"0.0.0.0:0":   {"http://127.0.0.1:", true},
+		"[::]:0":      {"http://127.0.0.1:", true},
+		":0":          {"http://127.0.0.1:", true},
+		"127.0.0.1:0": {"http://127.0.0.1:", false},
+		"127.0.0.2:0": {"http://127.0.0.2:", false},
+		"localhost:0": {"http://localhost:", false},
+	} {
+		t.Run(listen, func(t *testing.T) {
+			s, err := StartServer(ServerOptions{Listen: listen, Handler: e.api})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer s.Stop(context.Background())
+			if !strings.HasPrefix(s.URL(), want.url) || s.Everywhere() != want.everywhere {
+				t.Errorf("listening on %s it is said to be at %s, everywhere: %t", s.Addr(), s.URL(), s.Everywhere())
+			}
+			resp, err := http.Get(s.URL() + "/healthz")
+			if err != nil {
+				t.Fatal(err)
+			}
+			resp.Body.Close()
+			if resp.StatusCode != http.StatusOK {
+				t.Errorf("%s answers %s", s.URL(), resp.Status)
+			}
+		})
+	}
+}
+
 func TestSecurityHeaders(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)

@@ -31,6 +31,7 @@ const maxHeaderBytes = 32 << 10
 type Server struct {
 	http *http.Server
 	ln   net.Listener
+	host string // of Listen
 	done chan struct{}
 	err  error
 }
@@ -59,7 +60,8 @@ func StartServer(o ServerOptions) (*Server, error) {
 	}
 	// No ReadTimeout and no WriteTimeout: they would cut streams and
 	// downloads. The API bounds bodies and each single write instead.
-	s := &Server{ln: ln, done: make(chan struct{}), http: &http.Server{
+	host, _, _ := net.SplitHostPort(o.Listen) // it was listened on
+	s := &Server{ln: ln, host: host, done: make(chan struct{}), http: &http.Server{
 		Handler: o.Handler, ReadHeaderTimeout: o.HeaderTimeout, IdleTimeout: o.IdleTimeout, MaxHeaderBytes: maxHeaderBytes,
 		ErrorLog: slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug),
 	}}
@@ -76,8 +78,27 @@ func StartServer(o ServerOptions) (*Server, error) {
 // Addr returns the address that the server listens on.
 func (s *Server) Addr() string { return s.ln.Addr().String() }
 
-// URL returns the address as a URL.
-func (s *Server) URL() string { return "http://" + s.Addr() }
+// URL returns an address at which this machine reaches the server, as a URL
+// that a browser opens: under the name that Listen gave, and through loopback
+// where the server listens on every address.
+func (s *Server) URL() string {
+	host, port, err := net.SplitHostPort(s.Addr())
+	if err != nil {
+		return "http://" + s.Addr()
+	}
+	if s.Everywhere() {
+		host = "127.0.0.1" // Go's listener of [::] takes version 4 as well
+	} else if net.ParseIP(s.host) == nil {
+		host = s.host // a name
+	}
+	return "http://" + net.JoinHostPort(host, port)
+}
+
+// Everywhere reports whether the server listens on every address of its machine.
+func (s *Server) Everywhere() bool {
+	tcp, ok := s.ln.Addr().(*net.TCPAddr)
+	return ok && tcp.IP.IsUnspecified()
+}
 
 // Done is closed when the server has stopped, by Stop or by a failure.
 func (s *Server) Done() <-chan struct{} { return s.done }
