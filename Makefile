@@ -9,7 +9,7 @@ GVISOR  := $(shell go list -m -f '{{.Version}}' gvisor.dev/gvisor)
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 LDFLAGS := -s -w -X gvisor.dev/gvisor/runsc/version.version=$(GVISOR) -X main.version=$(VERSION)
 
-.PHONY: build demo test test-setup test-dockerfile unit race lint cross bench image setup generate clean web web-check web-deps
+.PHONY: build demo test test-setup test-dockerfile unit race lint cross e2e bench image setup generate clean web web-check web-deps
 
 build:
 	go build -ldflags '$(LDFLAGS)' -o bin/glovebox ./cmd/glovebox
@@ -23,13 +23,18 @@ image: build
 demo: setup image
 	scripts/demo.sh
 
-test: test-setup web-check image lint cross unit race
+test: test-setup web-check image lint cross unit e2e race
 
 test-setup:
 	scripts/setup.sh test
 
 unit:
-	go test -timeout 15m ./...
+	go test -timeout 15m $$(go list ./... | grep -v /e2e)
+
+# By themselves: a browser, a server and a sandbox want the processors that
+# other tests would take from them.
+e2e:
+	go test -p 1 -timeout 15m ./e2e/...
 
 # The whole image by "docker build", which takes ten minutes, downloads and a
 # debian:trixie; otherwise the tests finish what "make image" has built.
