@@ -70,8 +70,8 @@ func (c *serveCmd) Run(a *app) error {
 		go b.prepareImage(ctx)
 		defer b.keepWarm()()
 	}
-	if b.defaultModel() == "" {
-		log.Warn("no model is configured: only jobs that name one can run", "hint", resolve.Hint)
+	if cfg.Concurrency > 0 && b.defaultModel() == "" {
+		log.Warn("no model is configured: only jobs that name one are taken", "hint", resolve.Hint)
 	}
 	debug.FreeOSMemory() // half of the heap was for starting alone
 	select {

@@ -206,10 +206,7 @@ func (b *backend) api(w *worker.Worker, tokens bool) (*api.API, error) {
 		Key: key, PublicURL: b.cfg.PublicURL, PreviewDomain: b.cfg.PreviewDomain,
 		Store: b.store, Blobs: b.blobs, Projects: b.projects, Live: b.live, Log: b.log, Registry: b.registry, Version: version,
 		DefaultModel: b.defaultModel(), DefaultLimits: b.cfg.Limits, RequireTokens: tokens, AllowedHosts: b.cfg.AllowedHosts,
-		CheckModel: func(name string) error {
-			_, _, err := b.resolve(name, tokens)
-			return err
-		},
+		CheckModel: func(name string) error { return b.checkModel(name, tokens) },
 		MemoryOptions: func(_ context.Context, name string) (memory.Options, error) {
 			if name == "" {
 				name = b.defaultModel()
@@ -281,6 +278,22 @@ func (b *backend) resolve(name string, strangers bool) (llm.Model, llm.Info, err
 		o.ReplayDir = b.cfg.Path("replays")
 	}
 	return o.Resolve(name, os.Getenv)
+}
+
+// checkModel returns an error for a model that jobs can't have. Where they are
+// run by workers elsewhere, which may have keys and a default that this
+// process has not, it knows of recordings alone and of what is no name.
+func (b *backend) checkModel(name string, strangers bool) error {
+	if b.cfg.Concurrency == 0 {
+		if name == "" {
+			return nil
+		}
+		if kind, _, err := resolve.Split(name); err != nil || kind != "replay" {
+			return err
+		}
+	}
+	_, _, err := b.resolve(name, strangers)
+	return err
 }
 
 // ensureImage builds the machine image if it is missing and can be built.

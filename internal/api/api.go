@@ -52,11 +52,12 @@ type Options struct {
 	// false: the files and the live view of running jobs are not available here.
 	Guest func(jobID string) (Machine, bool)
 
-	// CheckModel returns an error for a model that jobs can't have. nil
-	// accepts every name.
+	// CheckModel returns an error for a model that jobs can't have. The empty
+	// name is that of a job that names none where there is no DefaultModel.
+	// nil accepts every name, and none.
 	CheckModel func(name string) error
-	// DefaultModel is the model of a job that names none. Empty: such a job
-	// is accepted, and ends in an error that says how to set one.
+	// DefaultModel is the model of a job that names none. Empty: there is
+	// none here; who runs the job may have one.
 	DefaultModel string
 	// DefaultLimits are the limits of a job that names none. The zero value
 	// stands for glovebox.DefaultLimits.

@@ -12,7 +12,8 @@ import (
 // be that leaves things open.
 type settings struct {
 	Version         string          `json:"version"`
-	DefaultModel    string          `json:"default_model,omitempty" doc:"Of a job that names none. Absent: such a job ends in an error."`
+	DefaultModel    string          `json:"default_model,omitempty" doc:"Of a job that names none. Absent: such a job is refused if needs_model is true; else it has that of the worker which runs it."`
+	NeedsModel      bool            `json:"needs_model" doc:"A job has to name its model."`
 	DefaultLimits   glovebox.Limits `json:"default_limits"`
 	MaxArchiveBytes int64           `json:"max_archive_bytes" doc:"The largest archive that a job may start from."`
 }
@@ -62,5 +63,6 @@ func (a *API) frameSources() []string {
 }
 
 func (a *API) settings(w *response, _ *http.Request, _ caller) error {
-	return writeJSON(w, http.StatusOK, settings{Version: a.o.Version, DefaultModel: a.o.DefaultModel, DefaultLimits: a.o.DefaultLimits, MaxArchiveBytes: a.o.MaxArchive})
+	needs := a.o.DefaultModel == "" && a.o.CheckModel != nil && a.o.CheckModel("") != nil
+	return writeJSON(w, http.StatusOK, settings{Version: a.o.Version, DefaultModel: a.o.DefaultModel, NeedsModel: needs, DefaultLimits: a.o.DefaultLimits, MaxArchiveBytes: a.o.MaxArchive})
 }

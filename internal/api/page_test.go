@@ -6,6 +6,9 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/glovebox-dev/glovebox"
+	"github.com/glovebox-dev/glovebox/internal/llm/resolve"
 )
 
 const asBrowser = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
@@ -75,7 +78,55 @@ func TestSettingsSayWhatAJobWillBe(t *testing.T) {
 	if err := json.Unmarshal(e.do("GET", "/settings", "").body, &s); err != nil {
 		t.Fatal(err)
 	}
-	if s.DefaultModel != "fake:m" || s.MaxArchiveBytes != 1234 || s.DefaultLimits.Steps == 0 {
+	if s.DefaultModel != "fake:m" || s.NeedsModel || s.MaxArchiveBytes != 1234 || s.DefaultLimits.Steps == 0 {
 		t.Errorf("got %+v", s)
+	}
+}
+
+// TestNoModelIsSaidBeforeTheJob: where no model is configured, the page can
+// say so, and a job that names none is refused; where workers elsewhere may
+// have one, it is taken.
+func TestNoModelIsSaidBeforeTheJob(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		check  func(string) error
+		needs  bool
+		status int
+	}{
+		"none here": {func(m string) error {
+			_, _, err := resolve.Options{}.Resolve(m, func(string) string { return "" })
+			return err
+		}, true, 400},
+		"some elsewhere": {func(string) error { return nil }, false, 202},
+		"no check":       {nil, false, 202},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e := newEnv(t, func(o *Options) { o.DefaultModel, o.CheckModel = "", tt.check })
+			var s settings
+			if err := json.Unmarshal(e.do("GET", "/settings", "").body, &s); err != nil || s.NeedsModel != tt.needs {
+				t.Errorf("settings: %+v, %v", s, err)
+			}
+			r := e.do("POST", "/schedule", "Say hello.", "Content-Type", "text/plain")
+			if r.StatusCode != tt.status {
+				t.Fatalf("%d: %s", r.StatusCode, r.body)
+			}
+			if tt.status == 202 {
+				return
+			}
+			var p glovebox.Problem
+			if err := json.Unmarshal(r.body, &p); err != nil || p.Code != glovebox.CodeInvalid || p.Field != "model" {
+				t.Errorf("got %+v, %v", p, err)
+			}
+			for _, way := range []string{"ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY", "chat:", "replay:"} {
+				if !strings.Contains(p.Hint, way) {
+					t.Errorf("the hint does not name %s: %s", way, p.Hint)
+				}
+			}
+			var jobs glovebox.JobList
+			if err := json.Unmarshal(e.do("GET", "/jobs", "").body, &jobs); err != nil || len(jobs.Jobs) > 0 {
+				t.Errorf("a refused job is there: %+v, %v", jobs, err)
+			}
+		})
 	}
 }

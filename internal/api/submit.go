@@ -126,7 +126,7 @@ func (a *API) checkSubmission(req *request) error {
 	if req.Model == "" {
 		req.Model = a.o.DefaultModel
 	}
-	if req.Model != "" && a.o.CheckModel != nil {
+	if a.o.CheckModel != nil {
 		if err := a.o.CheckModel(req.Model); err != nil {
 			return asInvalid(err, "model", req.Model, "name a model as provider:model, e.g. anthropic:NAME, openai:NAME, gemini:NAME, chat:NAME or replay:FILE")
 		}

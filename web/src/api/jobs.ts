@@ -11,6 +11,7 @@ export const escapePath = (path: string): string => path.split("/").map(encodeUR
 export interface ServerSettings {
   version: string;
   default_model?: string;
+  needs_model?: boolean;
   default_limits: Limits;
   max_archive_bytes: number;
 }

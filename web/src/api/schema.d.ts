@@ -1262,13 +1262,15 @@ export interface components {
         };
         Settings: {
             default_limits: components["schemas"]["Limits"];
-            /** @description Of a job that names none. Absent: such a job ends in an error. */
+            /** @description Of a job that names none. Absent: such a job is refused if needs_model is true; else it has that of the worker which runs it. */
             default_model?: string;
             /**
              * Format: int64
              * @description The largest archive that a job may start from.
              */
             max_archive_bytes: number;
+            /** @description A job has to name its model. */
+            needs_model: boolean;
             version: string;
         };
         SkippedPath: {

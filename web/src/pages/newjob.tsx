@@ -75,7 +75,7 @@ export function NewJobPage() {
   const send = async () => {
     if (busy) return;
     if (!task.trim()) return box.current?.focus();
-    if (server && !server.default_model && !model.trim()) {
+    if (server?.needs_model && !model.trim()) {
       setError(new ApiError(400, { detail: "The server has no model of its own.", field: "model", hint: "Name one." }));
       return;
     }
@@ -120,6 +120,11 @@ export function NewJobPage() {
     >
       <div className="new-main">
         <h1>What should be built?</h1>
+        {server?.needs_model && !model.trim() && (
+          <Notice tone="warn">
+            This server has no model, so no job can run. Where it is started, set <code>ANTHROPIC_API_KEY</code>, <code>OPENAI_API_KEY</code> or <code>GEMINI_API_KEY</code>. Or name a model here: <code>chat:NAME</code>, of a server of your own, or <code>replay:FILE</code>, a recording.
+          </Notice>
+        )}
         <div className="task-card">
           <textarea ref={box} aria-label="Task" aria-describedby="task-note" placeholder="Describe it in plain words: what it is for, what it must do, how you will know that it works." value={task} onChange={(e) => setTask(e.target.value)} maxLength={1 << 20} rows={9} />
           <Attach value={attached} onChange={setAttached} gitError={fieldError("files.git_url") || fieldError("files.git_ref")} />
@@ -162,7 +167,7 @@ export function NewJobPage() {
       <aside className="new-options" aria-label="Options">
         <section>
           <h2>Model</h2>
-          <Field label="Provider and name" placeholder={server?.default_model || "provider:name"} value={model} onChange={(e) => setModel(e.target.value)} maxLength={200} spellCheck={false} error={fieldError("model")} hint={server?.default_model ? "Left empty: the server\u2019s default." : "The server has no default: name one, such as anthropic:NAME, openai:NAME, gemini:NAME, chat:NAME or replay:FILE."} />
+          <Field label="Provider and name" placeholder={server?.default_model || "provider:name"} value={model} onChange={(e) => setModel(e.target.value)} maxLength={200} spellCheck={false} error={fieldError("model")} hint={modelHint(server)} />
         </section>
         <section>
           <h2>Project memory</h2>
@@ -213,6 +218,12 @@ export function NewJobPage() {
       </aside>
     </form>
   );
+}
+
+function modelHint(server: ServerSettings | null): string {
+  if (!server) return "";
+  if (server.default_model) return "Left empty: the server\u2019s default.";
+  return server.needs_model ? "The server has no default: name one, such as anthropic:NAME, openai:NAME, gemini:NAME, chat:NAME or replay:FILE." : "Left empty: that of the worker which runs the job.";
 }
 
 const modeNote: Record<EgressMode, string> = {

@@ -1,5 +1,5 @@
 // The pages, against a server that is played by fetch.
-import { act, fireEvent, render, screen, waitFor } from "@testing-library/react";
+import { act, cleanup, fireEvent, render, screen, waitFor } from "@testing-library/react";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { App } from "../app";
 import { address, jobLink, session, withLink } from "../api/http";
@@ -111,6 +111,27 @@ describe("a new job", () => {
     fireEvent.click(screen.getByText(/Start the job/));
     await waitFor(() => expect(typeof sent()).toBe("string"));
     expect(JSON.parse(sent() as string)).toEqual({ task: "look at it", files: { git_url: "https://example.org/p.git", git_ref: "main" } });
+  });
+
+  it("says that the server has no model before anything is typed", async () => {
+    let settings: object = { needs_model: true, default_limits: {} };
+    answers = (method, path) => (method === "POST" ? { status: 202, json: { job_id: "j9" } } : { json: path === "settings" ? settings : { jobs: [] } });
+    const page = await open("#/new");
+    expect((await screen.findByText(/This server has no model/)).textContent).toContain("ANTHROPIC_API_KEY");
+    fireEvent.change(screen.getByLabelText("Task"), { target: { value: "build it" } });
+    fireEvent.click(screen.getByText(/Start the job/));
+    expect(await screen.findByText(/has no model of its own/)).toBeTruthy();
+    expect(asked.some((a) => a.method === "POST")).toBe(false);
+    fireEvent.change(screen.getByLabelText("Provider and name"), { target: { value: "chat:mine" } });
+    await waitFor(() => expect(page.textContent).not.toContain("This server has no model, so"));
+    cleanup();
+    settings = { needs_model: false, default_limits: {} }; // those who run jobs may have one
+    act(() => go("#/"));
+    await open("#/new");
+    expect(await screen.findByText(/that of the worker which runs the job/)).toBeTruthy();
+    fireEvent.change(screen.getByLabelText("Task"), { target: { value: "build it" } });
+    fireEvent.click(screen.getByText(/Start the job/));
+    await waitFor(() => expect(asked.some((a) => a.method === "POST")).toBe(true));
   });
 
   it("shows what is wrong beside the field that it is about", async () => {
