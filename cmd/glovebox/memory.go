@@ -82,9 +82,9 @@ func printRequest(to io.Writer, v *glovebox.RequestView) error {
 			indented(w, fmt.Sprintf("also the provider's own computer tool, for a screen of %d x %d", t.Computer.Width, t.Computer.Height))
 		}
 	}
-	marked := map[int]bool{}
-	for _, i := range r.CacheMarks {
-		marked[i] = true
+	marked := map[llm.CacheMark]bool{}
+	for _, m := range r.CacheMarks {
+		marked[m] = true
 	}
 	part := ""
 	for i, m := range r.Messages {
@@ -94,9 +94,9 @@ func printRequest(to io.Writer, v *glovebox.RequestView) error {
 				heading(w, "%s", partTitle(p))
 			}
 			printBlock(w, m.Role, b)
-		}
-		if marked[i] {
-			fmt.Fprintf(w, "-- cached up to here\n")
+			if marked[llm.CacheMark{Message: i, Blocks: n + 1}] || n+1 == len(m.Blocks) && marked[llm.CacheMark{Message: i}] {
+				fmt.Fprintf(w, "-- cached up to here\n")
+			}
 		}
 	}
 	return w.Flush()

@@ -27,9 +27,9 @@ type Request struct {
 	MaxOutput int64              `json:"max_output"`          // tokens, reasoning included
 	CacheKey  string             `json:"cache_key,omitempty"` // one a job: lets the provider route to its cache
 
-	// CacheMarks are indexes of Messages after which the prefix should be
-	// cached, where the provider needs to be told (at most 3, ascending).
-	CacheMarks []int `json:"cache_marks,omitempty"`
+	// CacheMarks are places up to which the prefix should be cached, where the
+	// provider needs to be told (at most 3, ascending).
+	CacheMarks []CacheMark `json:"cache_marks,omitempty"`
 
 	// Step is how many calls of the model the job has had answered, and
 	// Attempt is 1 for the first try of a call and grows with each repetition.
@@ -40,6 +40,13 @@ type Request struct {
 	// Aside is set on a call that is none of the job's steps: one for
 	// summaries, made beside them. A recording leaves it out.
 	Aside bool `json:"-"`
+}
+
+// CacheMark is a place in a request: behind a message, or behind its first
+// so many blocks.
+type CacheMark struct {
+	Message int `json:"message"`          // index of Messages
+	Blocks  int `json:"blocks,omitempty"` // 0 for all
 }
 
 // ToolSpec declares a tool to a model.

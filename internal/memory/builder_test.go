@@ -271,7 +271,14 @@ func checkLegal(r *llm.Request) error {
 		}
 	}
 	marks := r.CacheMarks
-	if len(marks) == 0 || len(marks) > 3 || !slices.IsSorted(marks) || marks[len(marks)-1] != len(r.Messages)-1 || marks[0] < 0 {
+	place := func(m llm.CacheMark) int { // of the block behind which it is
+		if n := len(r.Messages[m.Message].Blocks); m.Blocks == 0 || m.Blocks > n {
+			return 1000 * (m.Message + 1)
+		}
+		return 1000*m.Message + m.Blocks
+	}
+	if len(marks) == 0 || len(marks) > 3 || marks[len(marks)-1] != (llm.CacheMark{Message: len(r.Messages) - 1}) ||
+		!slices.IsSortedFunc(marks, func(a, b llm.CacheMark) int { return place(a) - place(b) }) {
 		return fmt.Errorf("cache marks %v of %d messages", marks, len(r.Messages))
 	}
 	return nil

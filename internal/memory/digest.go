@@ -53,8 +53,8 @@ func digest(r *llm.Request, head sum, messages []sum) string {
 		h.Write(m[:])
 	}
 	h.Write(encode(struct {
-		MaxOutput  int64 `json:"max_output"`
-		CacheMarks []int `json:"cache_marks"`
+		MaxOutput  int64           `json:"max_output"`
+		CacheMarks []llm.CacheMark `json:"cache_marks"`
 	}{r.MaxOutput, r.CacheMarks}))
 	return hex.EncodeToString(h.Sum(nil))
 }

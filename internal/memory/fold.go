@@ -98,7 +98,7 @@ func (b *Builder) marks(m Marks, reason glovebox.FoldReason) Marks {
 	}
 	if high < m.High {
 		m.Low = min(m.Low, high*2/3)
-		m.High, m.Prepare = high, high-(high-m.Low)/5
+		m.High, m.Prepare = high, high-min((high-m.Low)/5, m.High-m.Prepare)
 		m.Window = min(m.Window, high*4/3) // of unknown size it stays
 	}
 	return m

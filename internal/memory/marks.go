@@ -31,6 +31,7 @@ const (
 	leastLow     = 5_000           // tokens of that room, at least: summaries, ledger, and what is there word for word
 	mostLow      = 36_000          // the same, at most
 	outReserve   = 32_000          // tokens of an answer that are kept free, at most an eighth of the window
+	prepareCalls = 5               // calls in which summaries are made ahead of the fold
 	summaryCosts = 2_500           // of the summaries of a fold, in uncached tokens, beyond what grows with their number
 	cacheTTL     = 5 * time.Minute // of the providers, the shortest
 	maxBytes     = 10 << 20        // of a request: of all providers the lowest, with room for what else is in it
@@ -95,6 +96,7 @@ func MarksFor(info llm.Info, fixed, growth int64) Marks {
 	if info.FoldLow > 0 {
 		m.Low = min(info.FoldLow, m.High*9/10)
 	}
-	m.Prepare = m.High - (m.High-m.Low)/5
+	// What comes between is there word for word after the fold, beyond the mark.
+	m.Prepare = m.High - min((m.High-m.Low)/5, prepareCalls*growth)
 	return m
 }

@@ -17,6 +17,8 @@ type opening struct {
 	blocks       []glovebox.Block
 	parts        []string // of each block, one of the Part constants
 	head, folded int64    // estimated tokens of them
+	task         int      // blocks up to the task, with it: all epochs have them
+	lasting      int      // blocks that the next fold leaves as they are unless there are new instructions
 }
 
 // firstOpening is that of the first epoch.
@@ -26,6 +28,7 @@ func (b *Builder) firstOpening() opening {
 		o.head += llm.BoundBlock(x)
 		o.parts = append(o.parts, PartHead)
 	}
+	o.task, o.lasting = len(o.blocks), len(o.blocks)
 	return o
 }
 
@@ -51,6 +54,7 @@ func (b *Builder) nextOpening() opening {
 		*tokens += llm.BoundBlock(x)
 	}
 	add(&o.head, "Standing instructions, word for word, those of most force first", b.instructions.Head(plain(r.instructions)))
+	o.lasting = len(o.blocks)
 	add(&o.folded, fmt.Sprintf("What happened in events 1 to %d", b.tree.shown), history(b.tree.frontier(b.tree.shown), r.folded))
 	if b.tree.shown > 0 {
 		add(&o.folded, "Ledger, derived from all events; the whole is in /glovebox/ledger.md", b.ledger.Compact(plain(r.ledger)))

@@ -26,22 +26,30 @@ func (b *Builder) Request(maxOutput int64) *llm.Request {
 		Messages:   msgs,
 		MaxOutput:  maxOutput,
 		CacheKey:   b.created.ID,
-		CacheMarks: cacheMarks(msgs),
+		CacheMarks: b.cacheMarks(msgs),
 	}
 }
 
 // cacheMarks marks the end of the request, and the end of the request before,
 // which is where the provider's cache was written last; and the message
-// between the two where they are far apart, else the epoch's first message.
-func cacheMarks(msgs []glovebox.Message) []int {
+// between the two where they are far apart, else what the next fold leaves of
+// the first message: it is written once, and found when an epoch begins.
+func (b *Builder) cacheMarks(msgs []glovebox.Message) []llm.CacheMark {
 	n := len(msgs)
-	switch {
-	case n < 3:
-		return []int{n - 1}
-	case len(msgs[n-1].Blocks)+len(msgs[n-2].Blocks) > lookback:
-		return []int{n - 3, n - 2, n - 1}
-	case n > 3:
-		return []int{0, n - 3, n - 1}
+	end := func(i int) llm.CacheMark { return llm.CacheMark{Message: i} }
+	if n >= 3 && len(msgs[n-1].Blocks)+len(msgs[n-2].Blocks) > lookback {
+		return []llm.CacheMark{end(n - 3), end(n - 2), end(n - 1)}
 	}
-	return []int{n - 3, n - 1}
+	var marks []llm.CacheMark
+	first := len(msgs[0].Blocks)
+	if b.rested && b.opening.task < min(b.opening.lasting, first) { // nothing of the epoch is in the cache
+		marks = append(marks, llm.CacheMark{Blocks: b.opening.task})
+	}
+	if b.opening.lasting < first {
+		marks = append(marks, llm.CacheMark{Blocks: b.opening.lasting})
+	}
+	if n >= 3 && !b.rested {
+		marks = append(marks, end(n-3))
+	}
+	return append(marks, end(n-1))
 }

@@ -56,6 +56,7 @@ type (
 		Content      []content       `json:"content,omitempty"`
 		CacheControl *cacheControl   `json:"cache_control,omitempty"`
 		Raw          json.RawMessage `json:"-"`
+		of           int             // index of the message's block that it was made of
 	}
 	source struct {
 		Type      string `json:"type"`
@@ -112,18 +113,19 @@ func encode(cfg wire.Config, r *llm.Request) request {
 	if len(marks) > maxMarks { // the last ones matter most
 		marks = marks[len(marks)-maxMarks:]
 	}
-	for _, i := range marks {
-		if i >= 0 && i < len(q.Messages) {
-			mark(q.Messages[i].Content)
+	for _, at := range marks {
+		if i := at.Message; i >= 0 && i < len(q.Messages) {
+			mark(q.Messages[i].Content, at.Blocks)
 		}
 	}
 	return q
 }
 
-// mark puts a cache breakpoint behind the last block that can bear one.
-func mark(list []content) {
+// mark puts a cache breakpoint behind the last block that can bear one, of
+// those that were made of the first so many of a message; 0 for all.
+func mark(list []content, first int) {
 	for i := range slices.Backward(list) {
-		if list[i].Raw == nil {
+		if list[i].Raw == nil && (first <= 0 || list[i].of < first) {
 			list[i].CacheControl = ephemeral
 			return
 		}
@@ -140,23 +142,33 @@ type encoder struct {
 func (e *encoder) message(m glovebox.Message) message {
 	out := message{Role: string(m.Role)}
 	var after []content // the results of tools come first
-	for _, b := range m.Blocks {
+	for i, b := range m.Blocks {
+		var c content
 		switch b.Type {
 		case glovebox.BlockToolResult:
-			out.Content = append(out.Content, e.result(b))
+			c = e.result(b)
+			c.of = i
+			out.Content = append(out.Content, c)
+			continue
 		case glovebox.BlockToolUse:
-			after = append(after, e.use(b))
+			c = e.use(b)
 		case glovebox.BlockReasoning:
-			if b.Provider == Provider && len(b.Opaque) > 0 && m.Role == glovebox.RoleAssistant {
-				after = append(after, content{Raw: b.Opaque})
+			if b.Provider != Provider || len(b.Opaque) == 0 || m.Role != glovebox.RoleAssistant {
+				continue
 			}
+			c = content{Raw: b.Opaque}
 		case glovebox.BlockText:
-			if wire.Visible(b.Text) {
-				after = append(after, content{Type: "text", Text: b.Text})
+			if !wire.Visible(b.Text) {
+				continue
 			}
+			c = content{Type: "text", Text: b.Text}
 		case glovebox.BlockImage:
-			after = append(after, image(e.cfg, b))
+			c = image(e.cfg, b)
+		default:
+			continue
 		}
+		c.of = i
+		after = append(after, c)
 	}
 	out.Content = append(out.Content, after...)
 	if !slices.ContainsFunc(out.Content, func(c content) bool { return c.Raw == nil }) {

@@ -37,7 +37,7 @@ func TestCacheBreakpoints(t *testing.T) {
 	text := func(role glovebox.Role, s string) glovebox.Message {
 		return glovebox.Message{Role: role, Blocks: []glovebox.Block{glovebox.Text(s), reasoning}}
 	}
-	r := &llm.Request{Tools: llmtest.Request().Tools, CacheMarks: []int{0, 1, 2, 3, 4}}
+	r := &llm.Request{Tools: llmtest.Request().Tools, CacheMarks: []llm.CacheMark{{}, {Message: 1}, {Message: 2}, {Message: 3}, {Message: 4}}}
 	for _, s := range []string{"m0", "m1", "m2", "m3", "m4"} {
 		role := glovebox.RoleUser
 		if s == "m1" || s == "m3" {
@@ -60,6 +60,53 @@ func TestCacheBreakpoints(t *testing.T) {
 	}
 	if !strings.Contains(string(got), `}`+mark+`],"messages"`) {
 		t.Errorf("no breakpoint behind the tools: %s", got)
+	}
+}
+
+// TestCacheBreakpointInAMessage: a mark may be behind the first blocks of a
+// message, as far as they are sent.
+func TestCacheBreakpointInAMessage(t *testing.T) {
+	t.Parallel()
+	m := New(wire.Config{Info: llm.Info{Name: "m", MaxOutput: 100}})
+	r := &llm.Request{System: "s", Messages: []glovebox.Message{{Role: glovebox.RoleUser, Blocks: []glovebox.Block{
+		glovebox.Text("a"), glovebox.Text("b"), glovebox.Text(" \n"), glovebox.Text("c"), glovebox.Text("d"),
+	}}}}
+	for _, test := range []struct {
+		marks []llm.CacheMark
+		want  string
+	}{
+		{[]llm.CacheMark{{Blocks: 1}}, "a"},
+		{[]llm.CacheMark{{Blocks: 3}}, "b"}, // the third can't be seen, and is not sent
+		{[]llm.CacheMark{{Blocks: 1}, {Blocks: 4}, {}}, "a c d"},
+		{[]llm.CacheMark{{Blocks: 99}}, "d"},
+		{[]llm.CacheMark{{Blocks: -1}}, "d"},
+		{nil, ""},
+	} {
+		r.CacheMarks = test.marks
+		raw, err := m.Encode(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got struct {
+			Messages []struct {
+				Content []struct {
+					Text         string
+					CacheControl json.RawMessage `json:"cache_control"`
+				}
+			}
+		}
+		if err := json.Unmarshal(raw, &got); err != nil {
+			t.Fatal(err)
+		}
+		var marked []string
+		for _, c := range got.Messages[0].Content {
+			if c.CacheControl != nil {
+				marked = append(marked, c.Text)
+			}
+		}
+		if s := strings.Join(marked, " "); s != test.want {
+			t.Errorf("marks %+v: breakpoints behind %q, want %q", test.marks, s, test.want)
+		}
 	}
 }
 

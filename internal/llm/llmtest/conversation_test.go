@@ -71,7 +71,7 @@ func (k *talk) ask() *glovebox.Message {
 		m = gemini.New(cfg)
 	}
 	n := len(k.r.Messages)
-	k.r.CacheMarks = slices.DeleteFunc([]int{n - 3, n - 2, n - 1}, func(i int) bool { return i < 0 })
+	k.r.CacheMarks = slices.DeleteFunc([]llm.CacheMark{{Message: n - 3}, {Message: n - 2}, {Message: n - 1}}, func(m llm.CacheMark) bool { return m.Message < 0 })
 	resp, err := m.Stream(k.t.Context(), k.r, nil)
 	if err != nil {
 		return nil

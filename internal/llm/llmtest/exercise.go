@@ -71,7 +71,7 @@ func Request() *llm.Request {
 		Messages:   []glovebox.Message{{Role: glovebox.RoleUser, Blocks: []glovebox.Block{glovebox.Text("Build it. 建てて <now>")}}},
 		MaxOutput:  4_000,
 		CacheKey:   "job-1",
-		CacheMarks: []int{0},
+		CacheMarks: []llm.CacheMark{{}},
 	}
 }
 
@@ -97,7 +97,7 @@ func reply(r *llm.Request, m glovebox.Message, results ...glovebox.Block) {
 		user.Blocks = []glovebox.Block{glovebox.Text("go on")}
 	}
 	r.Messages = append(r.Messages, m, user)
-	r.CacheMarks = []int{0, len(r.Messages) - 1}
+	r.CacheMarks = []llm.CacheMark{{}, {Message: len(r.Messages) - 1}}
 }
 
 // visibleBlocks returns what of blocks is the same for all providers.
@@ -209,7 +209,7 @@ func (x exercise) foreign(t *testing.T) {
 	reply(r, glovebox.Message{Role: glovebox.RoleAssistant, Blocks: []glovebox.Block{think("only this")}})
 	reply(r, glovebox.Message{Role: glovebox.RoleAssistant, Blocks: []glovebox.Block{glovebox.Text("")}})
 	r.Messages = append(r.Messages, glovebox.Message{Role: glovebox.RoleUser})
-	r.CacheMarks = []int{0, 1, 2, 3, 99, -1}
+	r.CacheMarks = []llm.CacheMark{{Blocks: 7}, {Message: 1, Blocks: 2}, {Message: 2, Blocks: -1}, {Message: 99}, {Message: -1}}
 	r.CacheKey = strings.Repeat("long", 100)
 	if _, err := x.open(cfg).Stream(t.Context(), r, nil); err != nil {
 		t.Fatal(err)

@@ -35,8 +35,9 @@ var bodies = map[glovebox.EventType]func(*writer, glovebox.Event) error{
 		}
 		w.data(m.Text)
 	}),
-	glovebox.EventSandboxReady: on(func(w *writer, s glovebox.SandboxReady) { w.say("%s, %s", s.Driver, s.How) }),
-	glovebox.EventSandboxLost:  on(func(w *writer, s glovebox.SandboxLost) { w.data(s.Cause) }),
+	glovebox.EventSandboxAwaited: on(func(w *writer, s glovebox.SandboxAwaited) { w.data(s.Reason) }),
+	glovebox.EventSandboxReady:   on(func(w *writer, s glovebox.SandboxReady) { w.say("%s, %s", s.Driver, s.How) }),
+	glovebox.EventSandboxLost:    on(func(w *writer, s glovebox.SandboxLost) { w.data(s.Cause) }),
 	glovebox.EventModelRequested: on(func(w *writer, r glovebox.ModelRequested) {
 		w.say("%s, step %d, attempt %d", r.Model, r.Step, r.Attempt)
 	}),

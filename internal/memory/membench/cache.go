@@ -219,10 +219,10 @@ func (s *sizer) request(head block, r *llm.Request) (blocks []block, marks []int
 	for i, m := range r.Messages {
 		for j := range m.Blocks {
 			blocks = append(blocks, s.of(m.Role, &m.Blocks[j]))
-		}
-		if next < len(r.CacheMarks) && r.CacheMarks[next] == i {
-			marks = append(marks, len(blocks)-1)
-			next++
+			for next < len(r.CacheMarks) && r.CacheMarks[next].Message == i && (j+1 == r.CacheMarks[next].Blocks || j+1 == len(m.Blocks)) {
+				marks = append(marks, len(blocks)-1)
+				next++
+			}
 		}
 	}
 	return blocks, marks

@@ -101,7 +101,7 @@ func TestCacheMinimum(t *testing.T) {
 func TestRequestMarks(t *testing.T) {
 	t.Parallel()
 	s := newSizer()
-	r := &llm.Request{System: "rules", CacheMarks: []int{0, 2}, Messages: []glovebox.Message{
+	r := &llm.Request{System: "rules", CacheMarks: []llm.CacheMark{{}, {Message: 2}}, Messages: []glovebox.Message{
 		{Role: glovebox.RoleUser, Blocks: []glovebox.Block{glovebox.Text("a"), glovebox.Text("b")}},
 		{Role: glovebox.RoleAssistant, Blocks: []glovebox.Block{glovebox.Text("a")}},
 		{Role: glovebox.RoleUser, Blocks: []glovebox.Block{glovebox.Text("c"), glovebox.Text("d")}},
