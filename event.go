@@ -29,6 +29,7 @@ const (
 	EventFinished       EventType = "job.finished"      // Finished
 	EventLimitsRaised   EventType = "limits.raised"     // LimitsRaised
 	EventUserMessage    EventType = "user.message"      // UserMessage
+	EventSandboxAwaited EventType = "sandbox.awaited"   // SandboxAwaited
 	EventSandboxReady   EventType = "sandbox.ready"     // SandboxReady
 	EventSandboxLost    EventType = "sandbox.lost"      // SandboxLost
 	EventModelRequested EventType = "model.requested"   // ModelRequested
@@ -109,6 +110,12 @@ type UserMessage struct {
 	Text string `json:"text"`           // at most MaxSignalText bytes
 	Blob string `json:"blob,omitempty"` // handle of the whole, where Text is only its beginning
 	Size int64  `json:"size,omitempty"` // of the whole, in bytes, where there is a Blob
+}
+
+// SandboxAwaited says what takes long before the job's sandbox can be made, such
+// as an image that is copied to where it is needed for the first time.
+type SandboxAwaited struct {
+	Reason string `json:"reason"`
 }
 
 // SandboxReady says that the job has a sandbox whose guest answers.

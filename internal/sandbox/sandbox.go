@@ -81,6 +81,17 @@ func (s Spec) Validate() error {
 	return s.Limits.Validate()
 }
 
+// Preparer is a Driver that may have to bring an image to where its sandboxes
+// are made, which takes minutes.
+type Preparer interface {
+	Driver
+
+	// Prepare brings an image, as in a Spec, there. One that is there already
+	// costs next to nothing. Before what takes long it calls say, which may be
+	// nil, with what that is in words for people. Create does the same in silence.
+	Prepare(ctx context.Context, image string, say func(what string)) error
+}
+
 // Snapshotter is a Driver that can freeze a machine as a template.
 type Snapshotter interface {
 	Driver

@@ -41,6 +41,9 @@ func init() {
 		glovebox.EventInstructions:  show((*Printer).onInstructions),
 		glovebox.EventProject:       show((*Printer).onProject),
 		glovebox.EventModelChanged:  show((*Printer).onModelChanged),
+		glovebox.EventSandboxAwaited: show(func(p *Printer, s glovebox.SandboxAwaited, _ time.Time) {
+			p.line("  %s %s", p.paint("…", yellow), oneLine(s.Reason))
+		}),
 		glovebox.EventLimitsRaised: show(func(p *Printer, _ glovebox.LimitsRaised, _ time.Time) {
 			p.line("  %s limits raised", p.paint("↑", yellow))
 		}),

@@ -70,6 +70,7 @@ func story() []glovebox.Event {
 		log(glovebox.EventNotice, glovebox.Notice{Text: "The same call was made three times with the same result."}),
 		log(glovebox.EventQuestion, glovebox.QuestionAsked{CallID: "q", Text: "Which colour?", Until: start.Add(time.Hour)}),
 		log(glovebox.EventUserMessage, glovebox.UserMessage{Text: "blue"}),
+		log(glovebox.EventSandboxAwaited, glovebox.SandboxAwaited{Reason: "The machine image is copied." + hostile}),
 		log(glovebox.EventSandboxLost, glovebox.SandboxLost{ID: "s", Cause: "killed: out of memory"}),
 		log(glovebox.EventPlan, plan(2)),
 		log(glovebox.EventVerified, glovebox.Verified{Summary: "A todo app.", Passed: true, Proofs: []glovebox.Proof{
@@ -219,7 +220,7 @@ func TestTotalsWrap(t *testing.T) {
 			t.Errorf("%d columns: %q", n, l)
 		}
 	}
-	if !strings.Contains(end, "working 14.7s\n") || strings.Count(end, "\n") < 3 {
+	if !strings.Contains(end, "working 15.4s\n") || strings.Count(end, "\n") < 3 {
 		t.Errorf("the end: %q", end)
 	}
 }

@@ -155,6 +155,9 @@ func (b *box) build(ctx context.Context, start time.Time) (_ *guest.Client, err 
 	defer func() { end(err) }()
 	o, job := b.h.r.o, b.h.state()
 	b.removeStrays(ctx, job)
+	if err := b.prepare(ctx); err != nil {
+		return nil, err
+	}
 	id := sandbox.ID(glovebox.NewID())
 	if err := o.Driver.Create(ctx, sandbox.Spec{ID: id, Image: o.Image, Limits: job.Limits, Labels: map[string]string{jobLabel: job.ID}}); err != nil {
 		return nil, err
@@ -194,6 +197,20 @@ func (b *box) build(ctx context.Context, start time.Time) (_ *guest.Client, err 
 	}
 	b.h.r.w.metrics.ready.WithLabelValues(ready.How).Observe(time.Since(start).Seconds())
 	return c, nil
+}
+
+// prepare has the driver bring the image to where it makes sandboxes, and
+// records what takes long about that.
+func (b *box) prepare(ctx context.Context) error {
+	p, ok := b.h.r.o.Driver.(sandbox.Preparer)
+	if !ok {
+		return nil
+	}
+	var recorded error
+	err := p.Prepare(ctx, b.h.r.o.Image, func(what string) {
+		recorded = errors.Join(recorded, b.h.append(ctx, glovebox.EventSandboxAwaited, glovebox.SandboxAwaited{Reason: what}))
+	})
+	return errors.Join(recorded, err)
 }
 
 // removeStrays destroys sandboxes of the job that its log does not know: they

@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"net"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -54,6 +55,56 @@ func (p *pausing) states() map[sandbox.ID]bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return maps.Clone(p.now)
+}
+
+// slow is a driver that says that its image has to be brought first.
+type slow struct {
+	sandbox.Driver
+	err error
+}
+
+func (s *slow) Prepare(_ context.Context, _ string, say func(string)) error {
+	say("The image is copied.")
+	return s.err
+}
+
+// What takes long before there is a machine is in the job's log, and so is why
+// it did not come to one.
+func TestAwaited(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		err  error
+		want glovebox.Status
+	}{
+		"made":   {nil, glovebox.StatusComplete},
+		"failed": {&glovebox.Error{Code: glovebox.CodeUnavailable, Msg: "no room for the image"}, glovebox.StatusError},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.model = script{shell("echo blue > colour.txt"), finish("grep blue colour.txt")}
+			o := w.options()
+			o.Driver = &slow{w.driver, tt.err}
+			worker := New(o)
+			id := w.submit()
+			if err := worker.Start(w.ctx()); err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { worker.Stop(context.Background()) })
+			if j := w.awaitEnd(id); j.Status != tt.want || tt.err != nil && !strings.Contains(j.Failure.Message, "no room") {
+				t.Errorf("job is %s", mustJSON(j))
+			}
+			for _, a := range data[glovebox.SandboxAwaited](w, id, glovebox.EventSandboxAwaited) {
+				if a.Reason != "The image is copied." {
+					t.Errorf("got %+v", a)
+				}
+			}
+			if len(data[glovebox.SandboxAwaited](w, id, glovebox.EventSandboxAwaited)) == 0 {
+				t.Error("nothing is said of what takes long")
+			}
+			w.awaitNoSandbox(worker)
+		})
+	}
 }
 
 // A machine whose job waits for a person is paused when nobody watches, and

@@ -15,6 +15,7 @@
 package docker
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -60,8 +61,8 @@ type Options struct {
 	Guest string
 }
 
-// Driver makes sandboxes on a Docker engine. It implements [sandbox.Driver]
-// and [sandbox.Pauser].
+// Driver makes sandboxes on a Docker engine. It implements [sandbox.Driver],
+// [sandbox.Preparer] and [sandbox.Pauser].
 type Driver struct {
 	o      Options
 	owner  string
@@ -69,7 +70,10 @@ type Driver struct {
 	images images
 }
 
-var _ sandbox.Pauser = (*Driver)(nil)
+var (
+	_ sandbox.Preparer = (*Driver)(nil)
+	_ sandbox.Pauser   = (*Driver)(nil)
+)
 
 // Labels of our containers.
 const (
@@ -80,7 +84,8 @@ const (
 
 // Bounds.
 const (
-	createTimeout = 2 * time.Minute // of a Create whose ctx has no earlier deadline
+	createTimeout = 2 * time.Minute // of a Create whose ctx has no earlier deadline, beside Prepare
+	loadTimeout   = 30 * time.Minute
 	callTimeout   = 30 * time.Second
 )
 
@@ -101,7 +106,7 @@ func New(o Options) (*Driver, error) {
 	}
 	sum := sha256.Sum256([]byte(owner))
 	d := &Driver{o: o, owner: hex.EncodeToString(sum[:8]), engine: engine}
-	d.images.d = d
+	d.images.d, d.images.loading = d, make(chan struct{}, 1)
 	return d, nil
 }
 
@@ -128,6 +133,14 @@ func (d *Driver) name(id sandbox.ID) string { return "glovebox-" + d.owner[:8] +
 // valid reports whether id can be that of a sandbox.
 func valid(id sandbox.ID) bool { return glovebox.ValidID(string(id)) }
 
+// Prepare implements [sandbox.Preparer]: it brings Options.Image to the engine
+// if it is missing there and Options.Load can.
+func (d *Driver) Prepare(ctx context.Context, image string, say func(string)) error {
+	ctx, cancel := context.WithTimeout(ctx, loadTimeout)
+	defer cancel()
+	return d.images.load(ctx, cmp.Or(image, d.o.Image), say)
+}
+
 // Create implements [sandbox.Driver].
 func (d *Driver) Create(ctx context.Context, s sandbox.Spec) error {
 	if err := s.Validate(); err != nil {
@@ -135,6 +148,9 @@ func (d *Driver) Create(ctx context.Context, s sandbox.Spec) error {
 	}
 	if s.Template != "" {
 		return glovebox.Errorf(glovebox.CodeUnavailable, "containers can't start from a template")
+	}
+	if err := d.Prepare(ctx, s.Image, nil); err != nil {
+		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, createTimeout)
 	defer cancel()

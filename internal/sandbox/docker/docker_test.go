@@ -173,6 +173,82 @@ func TestNoEngine(t *testing.T) {
 	}
 }
 
+// An image that is missing is brought to the engine once, whoever wants it, and
+// each who waits for it is told so.
+func TestPrepare(t *testing.T) {
+	t.Parallel()
+	if why := skip(); why != "" {
+		t.Skip(why)
+	}
+	const name = "glovebox-sandboxtest-prepare:latest"
+	plain, _, _ := sandboxtest.PlainBinary()
+	told, loads := make(chan string, 3), 0
+	d, err := New(Options{Owner: t.TempDir(), Image: name, Guest: plain, Load: func(ctx context.Context, engine *client.Client) error {
+		loads++
+		<-told
+		<-told // the other waits, too
+		_, err := engine.ImageTag(ctx, client.ImageTagOptions{Source: testImage, Target: name})
+		return err
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { d.Close() })
+	remove := func() { _, _ = d.engine.ImageRemove(context.Background(), name, client.ImageRemoveOptions{}) }
+	remove()
+	t.Cleanup(remove)
+	say := func(what string) {
+		if !strings.Contains(what, "copied into the Docker engine") {
+			t.Errorf("it is said: %q", what)
+		}
+		told <- what
+	}
+	done := make(chan error, 2)
+	for range 2 {
+		go func() { done <- d.Prepare(t.Context(), "", say) }()
+	}
+	for range 2 {
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}
+	if err := d.Prepare(t.Context(), "", say); err != nil || loads != 1 || len(told) != 0 {
+		t.Errorf("loaded %d times, told %d more; %v", loads, len(told), err)
+	}
+	if err := d.Prepare(t.Context(), "glovebox-no-such-image:latest", say); err != nil || loads != 1 {
+		t.Errorf("an image of someone else's is not ours to load: %v, %d", err, loads)
+	}
+}
+
+// Who waits for an image can give up.
+func TestPrepareGivenUp(t *testing.T) {
+	t.Parallel()
+	if why := skip(); why != "" {
+		t.Skip(why)
+	}
+	loading, gone := make(chan struct{}), make(chan struct{})
+	d, err := New(Options{Owner: t.TempDir(), Image: "glovebox-no-such-image:prepare", Load: func(context.Context, *client.Client) error {
+		close(loading)
+		<-gone
+		return errors.New("no room")
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	first := make(chan error, 1)
+	go func() { first <- d.Prepare(t.Context(), "", nil) }()
+	<-loading
+	ctx, cancel := context.WithCancel(t.Context())
+	if err := d.Prepare(ctx, "", func(string) { cancel() }); glovebox.CodeOf(err) != glovebox.CodeUnavailable || !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+	close(gone)
+	if err := <-first; err == nil || !strings.Contains(err.Error(), "no room") {
+		t.Errorf("got %v", err)
+	}
+}
+
 // A runtime that the engine does not know is refused by name, before any job.
 func TestUnknownRuntime(t *testing.T) {
 	t.Parallel()

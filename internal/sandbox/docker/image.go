@@ -7,6 +7,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -32,8 +33,9 @@ const (
 
 // images makes images that hold the guest.
 type images struct {
-	d  *Driver
-	mu sync.Mutex
+	d       *Driver
+	loading chan struct{} // held by who brings the machine image to the engine
+	mu      sync.Mutex
 
 	guest string            // hash of the binary
 	ready map[string]string // reference of a machine image -> of the one with the guest
@@ -81,6 +83,47 @@ func (g *images) withGuest(ctx context.Context, ref string) (string, error) {
 
 func short(digest string) string { return strings.TrimPrefix(digest, "sha256:")[:12] }
 
+// load brings the machine image ref to the engine if it is missing and can be
+// brought.
+func (g *images) load(ctx context.Context, ref string, say func(string)) error {
+	if ref == "" || g.d.o.Load == nil || ref != g.d.o.Image {
+		return nil // withGuest says what is missing
+	}
+	if missing, err := g.missing(ctx, ref); err != nil || !missing {
+		return err
+	}
+	if say != nil {
+		say("The machine image is copied into the Docker engine. That happens once, and takes a minute or so.")
+	}
+	select {
+	case g.loading <- struct{}{}:
+		defer func() { <-g.loading }()
+	case <-ctx.Done():
+		return givenUp(ctx)
+	}
+	if missing, err := g.missing(ctx, ref); err != nil || !missing { // another has brought it
+		return err
+	}
+	if err := g.d.o.Load(ctx, g.d.engine); err != nil {
+		if ctx.Err() != nil {
+			return givenUp(ctx)
+		}
+		return err
+	}
+	return nil
+}
+
+func (g *images) missing(ctx context.Context, ref string) (bool, error) {
+	_, err := g.d.engine.ImageInspect(ctx, ref)
+	switch {
+	case errdefs.IsNotFound(err):
+		return true, nil
+	case errdefs.IsInvalidArgument(err):
+		return false, nil // withGuest says so
+	}
+	return false, engineError("look for the machine image", err)
+}
+
 // base returns the digest of the machine image.
 func (g *images) base(ctx context.Context, ref string) (string, error) {
 	missing := &glovebox.Error{Code: glovebox.CodeUnavailable, Op: "create sandbox", Msg: fmt.Sprintf("the engine has no image %q", ref),
@@ -89,12 +132,6 @@ func (g *images) base(ctx context.Context, ref string) (string, error) {
 		return "", missing
 	}
 	r, err := g.d.engine.ImageInspect(ctx, ref)
-	if errdefs.IsNotFound(err) && g.d.o.Load != nil && ref == g.d.o.Image {
-		if err := g.d.o.Load(ctx, g.d.engine); err != nil {
-			return "", err
-		}
-		r, err = g.d.engine.ImageInspect(ctx, ref)
-	}
 	switch {
 	case errdefs.IsNotFound(err), errdefs.IsInvalidArgument(err):
 		return "", missing
@@ -136,7 +173,7 @@ func (g *images) make(ctx context.Context, base, made string) (done bool, err er
 	if err != nil {
 		return false, err
 	}
-	defer func() { err = firstError(err, g.d.remove(context.WithoutCancel(ctx), c.ID)) }()
+	defer func() { err = errors.Join(err, g.d.remove(context.WithoutCancel(ctx), c.ID)) }()
 	r, w := io.Pipe()
 	go func() { w.CloseWithError(g.pack(w)) }()
 	_, err = engine.CopyToContainer(ctx, c.ID, client.CopyToContainerOptions{DestinationPath: "/", Content: r})
@@ -212,13 +249,4 @@ func (g *images) removeOthers(ctx context.Context, keep string) {
 			}
 		}
 	}
-}
-
-func firstError(errs ...error) error {
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }

@@ -99,6 +99,7 @@ export interface EventData {
   "job.finished": { status: Status; summary?: string; failure?: Failure };
   "limits.raised": { limits: Limits };
   "user.message": { text: string; blob?: string; size?: number };
+  "sandbox.awaited": { reason: string };
   "sandbox.ready": { id: string; driver: string; how: string; start?: string; start_note?: string; duration_ms: number };
   "sandbox.lost": { id: string; cause: string };
   "model.requested": { step: number; attempt: number; model: string; use?: WindowUse };

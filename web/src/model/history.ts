@@ -251,6 +251,8 @@ export class History {
       case "job.phase":
         if (e.data.phase !== "verifying" && e.data.phase !== "packing") return;
         return this.system(e, "quiet", e.data.phase === "verifying" ? "Running the proofs" : "Packing the project");
+      case "sandbox.awaited":
+        return this.system(e, "quiet", e.data.reason);
       case "sandbox.ready":
         return this.system(e, "quiet", sandboxText(e.data), e.data.start_note);
       case "sandbox.lost":
