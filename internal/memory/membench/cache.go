@@ -36,7 +36,9 @@ var seed = maphash.MakeSeed()
 // found only at a breakpoint of a later request or up to cacheLookback
 // positions before one. Nothing expires.
 type cache struct {
-	kept map[uint64]struct{} // by the chain of ids
+	kept   map[uint64]struct{}            // by the chain of ids
+	models map[string]map[uint64]struct{} // kept, of each model that the job has had; nil if it has one
+	prices llm.Info                       // of the model that is asked; zero where they are of no interest
 
 	blocks []block  // of the newest request
 	chain  []uint64 // at each, of it and all before
@@ -51,6 +53,7 @@ type tally struct {
 	calls, side int64 // of the conversation itself, and beside it: for summaries
 	breaks      int64 // calls that did not find all that the one before had left in the cache
 	usage       glovebox.Usage
+	micros      int64 // what usage cost where the cache has prices, in millionths of a US dollar
 	sideOut     int64 // tokens that calls beside the conversation wrote
 	peak        int64 // tokens of the longest request
 }
@@ -97,7 +100,7 @@ func (c *cache) call(blocks []block, marks []int, output int64, side bool) glove
 	}
 	length := c.sum[len(c.sum)-1]
 	u := glovebox.Usage{Input: length - through, CacheRead: read, CacheWrite: through - read, Output: output, Calls: 1}
-	c.total.usage = c.total.usage.Add(u)
+	c.pay(u)
 	c.total.peak = max(c.total.peak, length)
 	if side {
 		c.total.side++

@@ -56,7 +56,7 @@ type engine struct {
 
 func newEngine(ctx context.Context, o memory.Options, info llm.Info) *engine {
 	e := &engine{ctx: ctx, b: memory.New(o), info: info, sizer: newSizer(), cache: newCache(), now: began, sizes: map[int64]int64{}, lengths: map[glovebox.Span]int64{}}
-	e.marks = func(b *memory.Builder) memory.Marks { return memory.MarksFor(info, b.Fixed(), b.Growth()) }
+	e.marks = func(b *memory.Builder) memory.Marks { return memory.MarksFor(e.info, b.Fixed(), b.Growth()) }
 	r := e.b.Request(1)
 	e.head = e.sizer.head(r.System, r.Tools)
 	return e

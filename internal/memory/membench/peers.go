@@ -201,7 +201,7 @@ func (p *peer) condense() {
 		input += min(m.tokens(), handsEvent)
 	}
 	length := summaryTokens(input-askTokens, p.ratio)
-	p.cache.total.usage = p.cache.total.usage.Add(glovebox.Usage{Input: input, Output: length, Calls: 1})
+	p.cache.pay(glovebox.Usage{Input: input, Output: length, Calls: 1})
 	p.cache.total.side++
 	p.cache.total.sideOut += length
 	view := append([]piece(nil), p.view[:first]...)

@@ -29,20 +29,21 @@ type ReplayOptions struct {
 
 // Replayed is what came of a log's replay.
 type Replayed struct {
-	Job      string  `json:"job"`
-	Model    string  `json:"model"`
-	Events   int64   `json:"events"`
-	Recorded bool    `json:"recorded"` // folds are those of the log; else the engine decided them anew
-	Digests  int64   `json:"digests"`  // summaries that the log does not have: digests stood in
-	Epochs   []Epoch `json:"epochs"`
-	Total    Spent   `json:"total"`
-	Peers    []Spent `json:"peers"`
-	Priced   bool    `json:"priced"` // the model has prices
+	Job      string   `json:"job"`
+	Models   []string `json:"models"` // in the order in which they came to it
+	Events   int64    `json:"events"`
+	Recorded bool     `json:"recorded"` // folds are those of the log; else the engine decided them anew
+	Digests  int64    `json:"digests"`  // summaries that the log does not have: digests stood in
+	Epochs   []Epoch  `json:"epochs"`
+	Total    Spent    `json:"total"`
+	Peers    []Spent  `json:"peers"`
+	Priced   bool     `json:"priced"` // all models have prices
 }
 
 // Epoch is a stretch of a job in which its request only grew.
 type Epoch struct {
 	Number int64               `json:"number"`
+	Model  string              `json:"model"`            // that was asked last
 	Reason glovebox.FoldReason `json:"reason,omitempty"` // that it began; empty for the first
 	First  int64               `json:"first"`            // step
 	Last   int64               `json:"last"`             // step
@@ -63,14 +64,13 @@ type Spent struct {
 }
 
 // spent returns what lies between two tallies.
-func spent(name string, before, after tally, info llm.Info) Spent {
+func spent(name string, before, after tally) Spent {
 	minus := func(a, b glovebox.Usage) glovebox.Usage {
 		return glovebox.Usage{Input: a.Input - b.Input, CacheRead: a.CacheRead - b.CacheRead, CacheWrite: a.CacheWrite - b.CacheWrite, Output: a.Output - b.Output, Calls: a.Calls - b.Calls}
 	}
 	u := minus(after.usage, before.usage)
 	t := tally{usage: u}
-	info.LongFrom = 0 // prices are those of requests of common length
-	return Spent{Name: name, Usage: u, Share: t.share(), Cost: cost(u), Micros: info.Cost(u), Breaks: after.breaks - before.breaks}
+	return Spent{Name: name, Usage: u, Share: t.share(), Cost: cost(u), Micros: after.micros - before.micros, Breaks: after.breaks - before.breaks}
 }
 
 // badLine returns the error for a line of a log.
@@ -152,16 +152,17 @@ func Replay(ctx context.Context, from io.Reader, o ReplayOptions) (*Replayed, er
 	if err != nil {
 		return nil, badLine(lineOf[0], "%v", err)
 	}
-	name := created.Model
-	if o.Name != "" {
-		name = o.Name
+	name := o.Name
+	if name == "" {
+		if name, err = firstModel(events, created); err != nil {
+			return nil, err
+		}
 	}
-	mem, info, err := o.Model(name)
-	if err != nil {
+	p := newReplayer(ctx, o)
+	if err := p.become(name); err != nil {
 		return nil, err
 	}
-	p := newReplayer(ctx, mem, info, o.SummaryRatio)
-	p.out.Job, p.out.Model, p.out.Events, p.out.Priced = created.ID, name, int64(len(events)), info.Priced
+	p.out.Job, p.out.Events = created.ID, int64(len(events))
 	p.out.Recorded = folded && o.Name == ""
 	for i, e := range events {
 		if err := ctx.Err(); err != nil {
@@ -177,8 +178,11 @@ func Replay(ctx context.Context, from io.Reader, o ReplayOptions) (*Replayed, er
 // replayer is a replay under way.
 type replayer struct {
 	*engine
+	o     ReplayOptions
 	out   Replayed
 	peers []*peer
+	name  string           // of the model that goes on
+	log   []glovebox.Event // as the builder has it
 
 	blocks []block // of the request that waits for its answer; nil if none does
 	marks  []int
@@ -190,19 +194,20 @@ type replayer struct {
 	before  tally
 }
 
-func newReplayer(ctx context.Context, mem memory.Options, info llm.Info, ratio int64) *replayer {
-	e := newEngine(ctx, mem, info)
-	e.ratio = ratio
-	if info.Provider == "replay" {
-		e.ratio = 0 // no model writes any
-	}
-	return &replayer{engine: e, peers: peers(e.head, ratio), epoch: Epoch{Number: 1}}
+// newReplayer returns a replayer that no model goes on with yet.
+func newReplayer(ctx context.Context, o ReplayOptions) *replayer {
+	e := newEngine(ctx, memory.Options{}, llm.Info{})
+	return &replayer{engine: e, o: o, peers: peers(e.head, o.SummaryRatio), epoch: Epoch{Number: 1}}
 }
 
 // read takes the next event of the log.
 func (p *replayer) read(ev glovebox.Event) error {
 	if ofMemory[ev.Type] && !p.out.Recorded {
 		return nil
+	}
+	ev, ours, err := p.models(ev)
+	if err != nil || !ours {
+		return err
 	}
 	switch ev.Type {
 	case glovebox.EventModelRequested:
@@ -242,12 +247,14 @@ func (p *replayer) read(ev glovebox.Event) error {
 func (p *replayer) apply(ev glovebox.Event) error {
 	p.seq++
 	ev.Seq = p.seq
+	p.log = append(p.log, ev)
 	return p.b.Apply(ev)
 }
 
 // due folds as the engine decides.
 func (p *replayer) due() error {
 	p.keep = func(ev glovebox.Event) error {
+		p.log = append(p.log, ev)
 		if ev.Type == glovebox.EventSummarized {
 			s, err := glovebox.Decode[glovebox.Summarized](ev)
 			p.out.Digests += int64(len(s.Summaries))
@@ -270,7 +277,7 @@ func (p *replayer) summarized(ev glovebox.Event) error {
 	if err != nil {
 		return err
 	}
-	p.cache.total.usage = p.cache.total.usage.Add(s.Usage)
+	p.cache.pay(s.Usage)
 	if s.Usage.Calls > 0 {
 		p.cache.total.side++
 	}
@@ -285,7 +292,7 @@ func (p *replayer) next(f glovebox.Folded) {
 
 func (p *replayer) end() {
 	if p.epoch.First > 0 {
-		p.epoch.Spent = spent("", p.before, p.cache.total, p.info)
+		p.epoch.Spent = spent("", p.before, p.cache.total)
 		p.out.Epochs = append(p.out.Epochs, p.epoch)
 	}
 	p.before = p.cache.total
@@ -315,7 +322,7 @@ func (p *replayer) answered(ev glovebox.Event, a glovebox.ModelAnswered) error {
 	if p.epoch.First == 0 {
 		p.epoch.First, p.epoch.Begins = p.step, p.length
 	}
-	p.epoch.Last, p.epoch.Ends, p.epoch.Use = p.step, p.length, p.use
+	p.epoch.Model, p.epoch.Last, p.epoch.Ends, p.epoch.Use = p.name, p.step, p.length, p.use
 	if len(p.pending.blocks) == 0 {
 		b := glovebox.Text("Go on.")
 		p.pending.blocks = []block{p.sizer.of(glovebox.RoleUser, &b)}
@@ -372,9 +379,9 @@ func (p *replayer) hear(ev glovebox.Event) error {
 // finish returns what came of it all.
 func (p *replayer) finish() *Replayed {
 	p.end()
-	p.out.Total = spent("ours", tally{}, p.cache.total, p.info)
+	p.out.Total = spent("ours", tally{}, p.cache.total)
 	for _, x := range p.peers {
-		p.out.Peers = append(p.out.Peers, spent(x.name+": "+x.how, tally{}, x.cache.total, p.info))
+		p.out.Peers = append(p.out.Peers, spent(x.name+": "+x.how, tally{}, x.cache.total))
 	}
 	return &p.out
 }
@@ -393,7 +400,7 @@ func (p *Replayed) Write(w io.Writer) error {
 	if n := len(p.Epochs); n > 0 {
 		steps = p.Epochs[n-1].Last
 	}
-	fmt.Fprintf(&b, "job %s, model %s: %d events, %d steps, %d epochs\n", p.Job, p.Model, p.Events, steps, len(p.Epochs))
+	fmt.Fprintf(&b, "job %s, model %s: %d events, %d steps, %d epochs\n", p.Job, strings.Join(p.Models, ", then "), p.Events, steps, len(p.Epochs))
 	switch {
 	case p.Recorded:
 		b.WriteString("Folds and summaries are those of the log.\n")
@@ -405,8 +412,8 @@ func (p *Replayed) Write(w io.Writer) error {
 	b.WriteString("The provider's cache is simulated. Cost is in tokens of uncached input: read 0.1, write 1.25, output 5.\n\n")
 	fmt.Fprintf(&b, "%5s  %-11s  %-8s  %8s  %8s  %8s  %8s  %8s  %6s  %9s\n", "epoch", "steps", "because", "begins", "ends", "head", "folded", "tail", "cached", "cost")
 	for _, e := range p.Epochs {
-		fmt.Fprintf(&b, "%5d  %-11s  %-8s  %8s  %8s  %8s  %8s  %8s  %5.1f%%  %9s\n", e.Number, fmt.Sprintf("%d-%d", e.First, e.Last), orDash(string(e.Reason)),
-			size(float64(e.Begins)), size(float64(e.Ends)), size(float64(e.Use.Head)), size(float64(e.Use.Folded)), size(float64(e.Use.Tail)), 100*e.Share, size(e.Cost))
+		fmt.Fprintf(&b, "%5d  %-11s  %-8s  %8s  %8s  %8s  %8s  %8s  %5.1f%%  %9s%s\n", e.Number, fmt.Sprintf("%d-%d", e.First, e.Last), orDash(string(e.Reason)),
+			size(float64(e.Begins)), size(float64(e.Ends)), size(float64(e.Use.Head)), size(float64(e.Use.Folded)), size(float64(e.Use.Tail)), 100*e.Share, size(e.Cost), p.asked(e))
 	}
 	b.WriteString("\n")
 	for _, s := range append([]Spent{p.Total}, p.Peers...) {
@@ -418,6 +425,14 @@ func (p *Replayed) Write(w io.Writer) error {
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// asked returns the model of an epoch for its line, where there are several.
+func (p *Replayed) asked(e Epoch) string {
+	if len(p.Models) < 2 {
+		return ""
+	}
+	return "  " + e.Model
 }
 
 func orDash(s string) string {
