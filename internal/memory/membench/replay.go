@@ -406,6 +406,8 @@ func (p *Replayed) Write(w io.Writer) error {
 		b.WriteString("Folds and summaries are those of the log.\n")
 	case p.Digests > 0:
 		fmt.Fprintf(&b, "The engine decided the folds anew. No model was asked: digests stand in for %d summaries that the log does not have.\n", p.Digests)
+	case len(p.Epochs) > 1:
+		b.WriteString("The engine decided the folds anew, and had nothing to summarise.\n")
 	default:
 		b.WriteString("Nothing had to be folded.\n")
 	}

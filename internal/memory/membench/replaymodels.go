@@ -74,6 +74,10 @@ func firstModel(events []glovebox.Event, created glovebox.Created) (string, erro
 // one model is asked for by name, no other ever goes on.
 func (p *replayer) models(ev glovebox.Event) (glovebox.Event, bool, error) {
 	switch ev.Type {
+	case glovebox.EventCreated:
+		c, err := glovebox.Decode[glovebox.Created](ev)
+		c.Model = p.name
+		return with(ev, c), true, err
 	case glovebox.EventModelChanged:
 		c, err := glovebox.Decode[glovebox.ModelChanged](ev)
 		if err != nil || p.o.Name != "" {
@@ -89,9 +93,16 @@ func (p *replayer) models(ev glovebox.Event) (glovebox.Event, bool, error) {
 			return ev, true, p.become(cmp.Or(r.Model, p.name))
 		}
 		r.Model = p.name
-		return glovebox.Event{Seq: ev.Seq, Time: ev.Time, Type: ev.Type, Data: glovebox.NewEvent(ev.Time, ev.Type, r).Data}, true, nil
+		return with(ev, r), true, nil
 	}
 	return ev, true, nil
+}
+
+// with returns an event with other data.
+func with(ev glovebox.Event, data any) glovebox.Event {
+	changed := glovebox.NewEvent(ev.Time, ev.Type, data)
+	changed.Seq = ev.Seq
+	return changed
 }
 
 // become has the cache be that of a model, which has kept what it kept when it

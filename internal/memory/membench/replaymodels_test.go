@@ -14,7 +14,7 @@ import (
 
 // twoModels is a log in which another model goes on from the middle on, with
 // no folds: the engine is to decide them.
-func twoModels(t *testing.T, first, second string) string {
+func twoModels(t *testing.T, created, first, second string) string {
 	t.Helper()
 	var events []glovebox.Event
 	for line := range strings.Lines(logOf(t, 200_000)) {
@@ -41,7 +41,7 @@ func twoModels(t *testing.T, first, second string) string {
 			if err != nil {
 				t.Fatal(err)
 			}
-			c.Model = ""
+			c.Model = created
 			e.Data = glovebox.NewEvent(e.Time, e.Type, c).Data
 		case glovebox.EventModelRequested:
 			r, err := glovebox.Decode[glovebox.ModelRequested](e)
@@ -75,7 +75,7 @@ func TestReplayModels(t *testing.T) {
 		}
 		return memory.Options{Tools: tools[name]}, info, nil
 	}}
-	log := twoModels(t, "a:large", "b:small")
+	log := twoModels(t, "", "a:large", "b:small") // that of its first call
 	got, err := Replay(t.Context(), strings.NewReader(log), o)
 	if err != nil {
 		t.Fatal(err)
@@ -109,7 +109,7 @@ func TestReplayModels(t *testing.T) {
 		t.Errorf("%v:\n%s", err, &out)
 	}
 	o.Name = "a:large"
-	one, err := Replay(t.Context(), strings.NewReader(log), o)
+	one, err := Replay(t.Context(), strings.NewReader(twoModels(t, "b:small", "b:small", "c:other")), o)
 	if err != nil {
 		t.Fatal(err)
 	}
