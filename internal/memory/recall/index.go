@@ -27,8 +27,8 @@ type Index struct {
 }
 
 // Open opens the index of a job in the file at path and begins it anew where
-// there is none, or one that is damaged, of another job or of another version.
-// An error means that the file can't be written.
+// there is none, or one that is damaged, of another job or of another version,
+// or what is no file at all. An error means that the file can't be written.
 func Open(path, jobID string, o Options) (*Index, error) {
 	x := &Index{path: path, o: o, words: newAnalyzer()}
 	x.scorers.New = func() any { return newAnalyzer() }
@@ -55,6 +55,11 @@ func prepareFile(path string) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return cannotUse(path, err)
 	}
+	if err := removeForeign(path); err != nil {
+		e := cannotUse(path, err)
+		e.Hint = "something that is no index is in its place: remove " + path + " and what begins with that name"
+		return e
+	}
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return cannotUse(path, err)
@@ -62,7 +67,7 @@ func prepareFile(path string) error {
 	return f.Close()
 }
 
-func cannotUse(path string, err error) error {
+func cannotUse(path string, err error) *glovebox.Error {
 	return &glovebox.Error{Code: glovebox.CodeUnavailable, Op: "recall: open", Msg: "can't use " + path, Err: err,
 		Hint: "choose a data directory that this user may write to"}
 }

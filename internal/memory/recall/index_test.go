@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -221,6 +222,64 @@ func TestKeeper(t *testing.T) {
 	defer broken.Close()
 	if _, err := broken.Search(t.Context(), Query{Words: "x"}); err == nil || err.Error() != "no log" {
 		t.Errorf("got %v", err)
+	}
+}
+
+// TestInItsPlace: what is in the place of an index and is none makes way for
+// it. No link is followed, and what somebody keeps in a directory is kept.
+func TestInItsPlace(t *testing.T) {
+	t.Parallel()
+	for name, put := range map[string]func(path, outside string) error{
+		"an empty directory": func(path, _ string) error { return os.Mkdir(path, 0o700) },
+		"a directory": func(path, _ string) error {
+			return os.MkdirAll(filepath.Join(path, "kept", "below"), 0o700)
+		},
+		"a link to a file": func(path, outside string) error {
+			return os.Symlink(filepath.Join(outside, "file"), path)
+		},
+		"a link to a directory": func(path, outside string) error { return os.Symlink(outside, path) },
+		"a link to nothing":     func(path, outside string) error { return os.Symlink(filepath.Join(outside, "new"), path) },
+		"a directory beside": func(path, _ string) error {
+			return errors.Join(os.Mkdir(path+"-wal", 0o700), os.MkdirAll(path+"-shm/kept", 0o700), os.Mkdir(path+"-journal", 0o700))
+		},
+		"a socket": func(path, _ string) error {
+			l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path})
+			if err != nil {
+				return err
+			}
+			l.SetUnlinkOnClose(false)
+			return l.Close()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			k, outside, id := &Keeper{Dir: t.TempDir()}, t.TempDir(), glovebox.NewID()
+			must(t, os.WriteFile(filepath.Join(outside, "file"), []byte("theirs"), 0o600))
+			must(t, put(filepath.Join(k.Dir, id+".db"), outside))
+			l := &log{}
+			l.say("curlews")
+			j := k.Job(id, sourceOf(l), nil)
+			r, err := j.Search(t.Context(), Query{Words: "curlew"})
+			must(t, err)
+			if eventsOf(r) != "1" {
+				t.Errorf("got %v", r)
+			}
+			must(t, j.Close())
+			if b, err := os.ReadFile(filepath.Join(outside, "file")); err != nil || string(b) != "theirs" {
+				t.Errorf("a file elsewhere is %q, %v", b, err)
+			}
+			if entries, err := os.ReadDir(outside); err != nil || len(entries) != 1 {
+				t.Errorf("elsewhere there are %v, %v", entries, err)
+			}
+			must(t, k.Remove(id))
+			kept, err := filepath.Glob(filepath.Join(k.Dir, "*", "kept"))
+			must(t, err)
+			entries, err := os.ReadDir(k.Dir)
+			must(t, err)
+			if len(entries) != len(kept) || (name == "a directory" || name == "a directory beside") != (len(kept) == 1) {
+				t.Errorf("left: %v, of which %v are somebody's", entries, kept)
+			}
+		})
 	}
 }
 

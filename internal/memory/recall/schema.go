@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"io/fs"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -124,9 +125,38 @@ func create(ctx context.Context, db *sql.DB, jobID string) error {
 
 // removeFiles removes an index and what SQLite keeps beside it.
 func removeFiles(path string) error {
+	return makeWay(path, func(fs.FileInfo) bool { return true })
+}
+
+// removeForeign makes way for an index: what is in its place and is no file is
+// none, so that nothing is lost with it.
+func removeForeign(path string) error {
+	return makeWay(path, func(i fs.FileInfo) bool { return !i.Mode().IsRegular() })
+}
+
+// makeWay removes what is at path and where SQLite keeps files beside it, of
+// what is to go. No link is followed. A directory that is not empty was put
+// there by somebody: it is moved aside, and stays.
+func makeWay(path string, gone func(fs.FileInfo) bool) error {
+	root, err := os.OpenRoot(filepath.Dir(path))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer root.Close()
 	var errs []error
 	for _, suffix := range []string{"", "-wal", "-shm", "-journal"} {
-		if err := os.Remove(path + suffix); err != nil && !errors.Is(err, os.ErrNotExist) {
+		name := filepath.Base(path) + suffix
+		info, err := root.Lstat(name)
+		if err == nil && gone(info) {
+			err = root.Remove(name)
+			if err != nil && info.IsDir() {
+				err = root.Rename(name, name+"-aside-"+glovebox.NewID())
+			}
+		}
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			errs = append(errs, err)
 		}
 	}
