@@ -8,7 +8,7 @@ type LinkScope string
 // The scopes. LinkControl includes LinkView.
 const (
 	LinkView    LinkScope = "view"    // watch: screen, events, files, recording
-	LinkControl LinkScope = "control" // step in too: mouse and keyboard, terminal, preview, notebook
+	LinkControl LinkScope = "control" // step in too: mouse and keyboard, terminal, preview, notebook; and see what the model is sent
 )
 
 // Bounds of how long a [Link] can be used, in seconds.

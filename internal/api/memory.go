@@ -18,9 +18,9 @@ const maxRequestBuilds = 2
 // memoryRoutes are those that show what the model has before it.
 func (a *API) memoryRoutes() []route {
 	return []route{{
-		method: http.MethodGet, path: "/jobs/{id}/requests/{step}", scope: glovebox.ScopeRead, link: glovebox.LinkView, handle: a.request,
+		method: http.MethodGet, path: "/jobs/{id}/requests/{step}", scope: glovebox.ScopeRead, link: glovebox.LinkControl, handle: a.request,
 		id: "request", summary: "The exact request to the model of a step",
-		doc: "The step is a number from 1 on, or newest. Built from the log, as it was when the model was asked, and compared with the sum that was recorded then. " +
+		doc: "The step is a number from 1 on, or newest. Beside the job it holds the server's own rules and the operator's standing instructions: a link to view does not open it. Built from the log, as it was when the model was asked, and compared with the sum that was recorded then. " +
 			"The parts of it: head (rules, tools, task, instructions, plan), folded (summaries of what happened), tail (what is there word for word).",
 		query:   []param{{name: "attempt", typ: "integer", doc: "Which try of a call that failed and was repeated, from 1. Left out: the newest."}},
 		answers: jsonAnswer(http.StatusOK, "The request.", glovebox.RequestView{}),

@@ -84,6 +84,33 @@ func (e *env) requestView(path string) glovebox.RequestView {
 	return decode[glovebox.RequestView](e.t, r.body)
 }
 
+// TestRequestByLink: what the operator tells every model is not for who was
+// given a link to watch one job.
+func TestRequestByLink(t *testing.T) {
+	t.Parallel()
+	const told = "Never speak of the merger."
+	e := newEnv(t, withMemory, func(o *Options) {
+		o.RequireTokens = true
+		o.MemoryOptions = func(context.Context, string) (memory.Options, error) {
+			return memory.Options{Standing: []string{told}}, nil
+		}
+	})
+	alice, reader := e.token("alice", "write"), e.token("alice", "read")
+	id := e.submit("Build a todo app", "Authorization", alice)
+	e.teller(e.claim()).ask(1)
+	path := "/jobs/" + id + "/requests/1"
+	view, control := e.link(id, "view", "Authorization", alice), e.link(id, "control", "Authorization", alice)
+	r := e.do("GET", path+"?link="+view, "")
+	if p := r.problem(t); r.StatusCode != http.StatusForbidden || p.Code != glovebox.CodeForbidden || p.Hint == "" || strings.Contains(string(r.body), told) {
+		t.Errorf("a link to view: %d %s", r.StatusCode, r.body)
+	}
+	for who, r := range map[string]reply{"a link to control": e.do("GET", path+"?link="+control, ""), "a token to read": e.do("GET", path, "", "Authorization", reader)} {
+		if r.StatusCode != http.StatusOK || !strings.Contains(string(r.body), told) {
+			t.Errorf("%s: %d %s", who, r.StatusCode, r.body)
+		}
+	}
+}
+
 // TestRequestOfAStep: what is shown is what was asked, byte for byte.
 func TestRequestOfAStep(t *testing.T) {
 	t.Parallel()

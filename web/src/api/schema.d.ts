@@ -396,7 +396,7 @@ export interface paths {
         };
         /**
          * The exact request to the model of a step
-         * @description The step is a number from 1 on, or newest. Built from the log, as it was when the model was asked, and compared with the sum that was recorded then. The parts of it: head (rules, tools, task, instructions, plan), folded (summaries of what happened), tail (what is there word for word).
+         * @description The step is a number from 1 on, or newest. Beside the job it holds the server's own rules and the operator's standing instructions: a link to view does not open it. Built from the log, as it was when the model was asked, and compared with the sum that was recorded then. The parts of it: head (rules, tools, task, instructions, plan), folded (summaries of what happened), tail (what is there word for word).
          */
         get: operations["request"];
         put?: never;

@@ -6,7 +6,7 @@ import { reasonOf, thinned, total, type Fold as FoldMark, type WindowPoint } fro
 import { plain } from "../model/ansi";
 import { href } from "../router";
 import { Button, Empty } from "../ui/controls";
-import { useJob } from "./context";
+import { useJob, useMayControl } from "./context";
 import { useChartWidth } from "./usage";
 import { WholeOutput } from "./images";
 import { firstLine, Fold, NoteList, Verbatim } from "./notes";
@@ -17,6 +17,7 @@ const bars = 100; // at most; of more steps the fullest of each bunch is shown
 
 export default function MemoryPane() {
   const { history, view, step } = useJob();
+  const mayControl = useMayControl(); // the server shows requests to nobody who may only watch
   const [open, setOpen] = useState(0);
   const m = history.memory;
   const state = view.memory;
@@ -48,7 +49,7 @@ export default function MemoryPane() {
           <WindowChart points={m.points} folds={m.folds} step={step} />
         </figure>
       )}
-      {last > 0 && at > 0 && (
+      {mayControl && last > 0 && at > 0 && (
         <Button small icon="search" className="self-start" onClick={() => setOpen(at)}>
           What the model saw at step {at}
         </Button>

@@ -206,6 +206,19 @@ describe("a job", () => {
     expect(page.textContent).toContain("onerror");
   });
 
+  it("does not offer the exact request to who may only watch", async () => {
+    const log = event(1, "job.created", { id: "j1", task: "t", model: "m", limits: {} }) + event(2, "model.requested", { step: 1, attempt: 1, model: "m", use: { window: 100_000, high: 60_000, low: 30_000, head: 9_000, folded: 4_000, tail: 20_000 } }) + "event: end\ndata: {}\n\n";
+    let scope = "view";
+    answers = (_, path): Answer => (path.includes("/events") ? { text: log, headers: { "Content-Type": "text/event-stream" } } : { json: view({ memory: { cache_share: 0.9, epoch_cache_share: 0.5, usage: {}, use: { window: 100_000, head: 9_000, folded: 4_000, tail: 20_000 } } }), headers: { "Glovebox-Link": scope } });
+    await open("#/jobs/j5?tab=memory&link=sealed");
+    expect(await screen.findByText("90 %")).toBeTruthy();
+    expect(screen.queryByText(/What the model saw/)).toBeNull();
+    cleanup();
+    scope = "control";
+    await open("#/jobs/j6?tab=memory&link=sealed");
+    expect(await screen.findByText(/What the model saw at step 1/)).toBeTruthy();
+  });
+
   it("lets another model go on, and says what is wrong with its name", async () => {
     let refuse = true;
     answers = (_, path) =>
