@@ -30,7 +30,7 @@ func (b *backend) warm() (closed func() error, err error) {
 	if b.cfg.Pool.Size == 0 {
 		return closed, nil
 	}
-	p, err := pool.New(pool.Options{Base: t, Dir: b.cfg.Path("pool"), Image: img, Limits: b.cfg.Limits, Size: b.cfg.Pool.Size,
+	p, err := pool.New(pool.Options{Base: t, Dir: b.cfg.Path("pool"), Image: img, Limits: b.cfg.Limits, Settings: b.settings, Size: b.cfg.Pool.Size,
 		MinFree: b.cfg.Pool.MinFree, Ready: t.Ready, Log: b.log})
 	if err != nil {
 		return nil, err

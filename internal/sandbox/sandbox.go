@@ -123,6 +123,16 @@ type Adopter interface {
 	Adopt(ctx context.Context, from ID, s Spec) error
 }
 
+// Greeter is a Driver that may have bound the guest of a sandbox before it was
+// given away.
+type Greeter interface {
+	Driver
+
+	// Secret returns what the guest was bound with and nobody but this sandbox
+	// ever had; nil if there is none. It is returned once, to who has dialled.
+	Secret(id ID) []byte
+}
+
 // Pauser is a Driver that can stop a sandbox's processors and let them go on.
 // A paused sandbox keeps its memory unless the driver can put that away, too.
 // Dial thaws it first.

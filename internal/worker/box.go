@@ -284,9 +284,14 @@ func (b *box) dial(ctx context.Context, id sandbox.ID) (*guest.Client, error) {
 	s.Hostname, s.Now = "glovebox", b.h.r.o.Now()
 	// The machine may be one of many from one template: what must differ
 	// between them is new each time. Services are told their new secrets.
-	s.Seed, s.Secret = make([]byte, 32), make([]byte, 32)
-	rand.Read(s.Seed)
-	rand.Read(s.Secret)
+	if g, ok := b.h.r.o.Driver.(sandbox.Greeter); ok {
+		s.Secret = g.Secret(id) // what was made new for it already
+	}
+	if s.Secret == nil {
+		s.Seed, s.Secret = make([]byte, 32), make([]byte, 32)
+		rand.Read(s.Seed)
+		rand.Read(s.Secret)
+	}
 	if err := c.Bind(ctx, s); err != nil {
 		// The host name and the clock may be the sandbox's own to keep; then
 		// the guest answers, and all else is in place.

@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -64,18 +65,53 @@ func (s *Server) bind(m *guestpb.Settings) error {
 			return fmt.Errorf("name the machine: %w", err)
 		}
 	}
+	known := s.knows(m.Secret)
 	// It takes longest of all, and goes on beside the rest.
-	if entropy := slices.Concat(m.Seed, m.Secret); len(entropy) > 0 {
+	if entropy := slices.Concat(m.Seed, m.Secret); len(entropy) > 0 && (!known || len(m.Seed) > 0) {
 		s.cells.Renew(entropy)
 	}
+	if err := s.place(m); err != nil {
+		return err
+	}
 	if len(m.CaCerts) > 0 {
-		if err := s.trust(m.CaCerts); err != nil {
-			return fmt.Errorf("add certificates: %w", err)
-		}
 		for _, k := range caVariables {
 			if _, ok := env[k]; !ok {
 				env[k] = s.real(caBundle)
 			}
+		}
+	}
+	s.mu.Lock()
+	s.env = env
+	s.mu.Unlock()
+	if !known {
+		if err := s.bindSecret(m.Secret); err != nil {
+			return err
+		}
+	}
+	if !s.o.Init {
+		return nil
+	}
+	return errors.Join(setHostname(m.Hostname), setClock(timeOf(m.Now)))
+}
+
+// place brings certificates and files where they belong, unless it was told
+// the very same the last time: a machine that was kept ready has them already.
+func (s *Server) place(m *guestpb.Settings) error {
+	h := sha256.New()
+	fmt.Fprintf(h, "%d\n%s", len(m.CaCerts), m.CaCerts)
+	for _, name := range slices.Sorted(maps.Keys(m.Files)) {
+		fmt.Fprintf(h, "\n%q %d\n%s", name, len(m.Files[name]), m.Files[name])
+	}
+	sum := [sha256.Size]byte(h.Sum(nil))
+	s.placeMu.Lock()
+	defer s.placeMu.Unlock()
+	if sum == s.placed {
+		return nil
+	}
+	s.placed = [sha256.Size]byte{}
+	if len(m.CaCerts) > 0 {
+		if err := s.trust(m.CaCerts); err != nil {
+			return fmt.Errorf("add certificates: %w", err)
 		}
 	}
 	for name, b := range m.Files {
@@ -83,16 +119,8 @@ func (s *Server) bind(m *guestpb.Settings) error {
 			return s.hide(err)
 		}
 	}
-	s.mu.Lock()
-	s.env = env
-	s.mu.Unlock()
-	if err := s.bindSecret(m.Secret); err != nil {
-		return err
-	}
-	if !s.o.Init {
-		return nil
-	}
-	return errors.Join(setHostname(m.Hostname), setClock(timeOf(m.Now)))
+	s.placed = sum
+	return nil
 }
 
 // machineID is where programs look for what tells this machine from others.

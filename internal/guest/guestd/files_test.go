@@ -261,6 +261,28 @@ func TestBind(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	// What is in place already is left alone, and what is new goes there.
+	npmrc := b.root + "/etc/npmrc"
+	old, err := os.Stat(npmrc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, same := range []bool{true, false, true} {
+		if !same {
+			s.Files["/etc/new"] = []byte("new")
+		}
+		if err := c.Bind(ctx, s); err != nil {
+			t.Fatal(err)
+		}
+		now, err := os.Stat(npmrc)
+		if err != nil || os.SameFile(now, old) != same {
+			t.Errorf("the same settings: %t; the same file: %t, %v", same, os.SameFile(now, old), err)
+		}
+		old = now
+	}
+	if got, err := os.ReadFile(b.root + "/etc/new"); err != nil || string(got) != "new" {
+		t.Errorf("%q, %v", got, err)
+	}
 	_, out, err := c.Run(ctx, sh("env", `echo $COLOR $HOME; cat "$SSL_CERT_FILE" "$NODE_EXTRA_CA_CERTS"`), 0)
 	if want := "blue " + b.root + "/home/agent\n" + pem + pem; err != nil || string(out) != want {
 		t.Errorf("%q, want %q, %v", out, want, err)

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -397,6 +398,16 @@ func TestKernelRenewed(t *testing.T) {
 	before := connectionKeys(t, b)
 	if err := c.Bind(t.Context(), guest.Settings{Seed: bytes.Repeat([]byte{7}, 32), Secret: bytes.Repeat([]byte{8}, 32)}); err != nil {
 		t.Fatal(err)
+	}
+	wait := guest.Cell{Silent: true, Code: "0"} // until it is renewed
+	run(t, c, wait)
+	once := connectionKeys(t, b)
+	if err := c.Bind(t.Context(), guest.Settings{Secret: bytes.Repeat([]byte{8}, 32)}); err != nil {
+		t.Fatal(err)
+	}
+	run(t, c, wait)
+	if again := connectionKeys(t, b); !slices.Equal(again, once) {
+		t.Errorf("told the same again, the kernel has the keys %v, not %v", again, once)
 	}
 	s := run(t, c, guest.Cell{Code: "r = random.random()\nr0 = random.Random(1).random()\n[r != r0, multiprocessing.current_process().authkey != auth, uuid.getnode() != node, get_ipython().kernel.session.key != key]"})
 	s.want(t, "ok", "[True, True, True, True]")

@@ -16,6 +16,7 @@ package guestd
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"net"
 	"net/http"
@@ -70,6 +71,9 @@ type Server struct {
 	sessions []*session        // the oldest first
 	closed   bool
 	wg       sync.WaitGroup
+
+	placeMu sync.Mutex
+	placed  [sha256.Size]byte // of the certificates and files that are in place
 
 	snapMu sync.Mutex // one checkpoint, restore or import at a time
 

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
+	"crypto/subtle"
 	"errors"
 	"io"
 	"io/fs"
@@ -99,6 +100,13 @@ func (s *Server) readServices() ([]service.Definition, error) {
 // serviceSecret is asked with s.servicesMu held.
 func (s *Server) serviceSecret(name string) string { return guest.DeriveSecret(s.secret, name) }
 
+// knows reports whether secret is what the machine is bound with.
+func (s *Server) knows(secret []byte) bool {
+	s.servicesMu.Lock()
+	defer s.servicesMu.Unlock()
+	return len(secret) > 0 && subtle.ConstantTimeCompare(secret, s.secret) == 1
+}
+
 // bindSecret replaces the secrets of the services.
 func (s *Server) bindSecret(secret []byte) error {
 	if len(secret) == 0 {
@@ -113,8 +121,10 @@ func (s *Server) bindSecret(secret []byte) error {
 	}
 	s.servicesMu.Lock()
 	defer s.servicesMu.Unlock()
+	old := s.secret
 	s.secret = bytes.Clone(secret)
 	if err := v.WriteSecrets(s.serviceSecret); err != nil {
+		s.secret = old
 		return s.hide(err)
 	}
 	return nil

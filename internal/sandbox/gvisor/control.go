@@ -99,3 +99,10 @@ func (c *controller) execConnect(stdin *os.File) (pid int32, err error) {
 	}
 	return pid, nil
 }
+
+// wait waits until a process that was started has ended.
+func (c *controller) wait(pid int32) (unix.WaitStatus, error) {
+	var status uint32
+	err := c.conn.Call(boot.ContMgrWaitPID, &boot.WaitPIDArgs{PID: pid, CID: string(c.id)}, &status)
+	return unix.WaitStatus(status), err
+}

@@ -137,6 +137,6 @@ func (d *Driver) runs(ctx context.Context, r *record) bool {
 	if err != nil {
 		return false
 	}
-	var status uint32
-	return ctl.conn.Call(boot.ContMgrWaitPID, &boot.WaitPIDArgs{PID: pid, CID: string(r.sentry())}, &status) == nil
+	_, err = ctl.wait(pid)
+	return err == nil
 }

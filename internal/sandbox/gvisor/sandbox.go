@@ -75,7 +75,17 @@ func (d *Driver) dial(ctx context.Context, r *record) (net.Conn, error) {
 		return nil, err
 	}
 	defer theirs.Close()
-	if _, err := ctl.execConnect(theirs); err != nil {
+	pid, err := ctl.execConnect(theirs)
+	if err != nil {
+		ours.Close()
+		return nil, err
+	}
+	// The guest has the connection when the connector has ended.
+	status, err := ctl.wait(pid)
+	if err == nil && status != 0 {
+		err = fmt.Errorf("the guest did not take the connection: the connector ended with status %#x", uint32(status))
+	}
+	if err != nil {
 		ours.Close()
 		return nil, err
 	}

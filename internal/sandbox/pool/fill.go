@@ -103,14 +103,15 @@ func (d *Driver) fill(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := greet(ctx, conn); err != nil {
+	secret, err := greet(ctx, conn, d.o.Settings)
+	if err != nil {
 		return err
 	}
 	if conn, err = d.base.Dial(ctx, id); err != nil {
 		return err
 	}
 	d.mu.Lock()
-	d.conns[id] = conn
+	d.greeted[id] = greeted{conn: conn, secret: secret}
 	d.mu.Unlock()
 	d.putBack(id)
 	return nil

@@ -120,9 +120,15 @@ func start(t tb, d sandbox.Driver) machine {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := guest.Settings{Hostname: "glovebox", Now: time.Now(), Secret: make([]byte, 32), Seed: make([]byte, 32)}
-	rand.Read(s.Secret)
-	rand.Read(s.Seed)
+	s := guest.Settings{Hostname: "glovebox", Now: time.Now()}
+	if g, ok := d.(sandbox.Greeter); ok {
+		s.Secret = g.Secret(id)
+	}
+	if s.Secret == nil {
+		s.Secret, s.Seed = make([]byte, 32), make([]byte, 32)
+		rand.Read(s.Secret)
+		rand.Read(s.Seed)
+	}
 	if err := c.Bind(ctx, s); err != nil && glovebox.CodeOf(err) != glovebox.CodeUnavailable {
 		t.Fatal(err)
 	}
@@ -212,22 +218,27 @@ func TestRestored(t *testing.T) {
 		if i := info(t, tmpl, m.id); i.Start != "template" || i.StartNote != "" {
 			t.Errorf("it is listed as %+v", i)
 		}
-		shown := collect(t, m)
-		for _, what := range mustDiffer {
-			if shown[what] == "" {
-				t.Errorf("machine %d did not say its %s, so that is not compared", n, what)
-			}
-		}
-		for what, text := range shown {
-			if other, ok := seen[what+text]; ok {
-				t.Errorf("machines %d and %d have the same %s: %s", other, n, what, text)
-			}
-			seen[what+text] = n
-		}
-		if n == 0 {
-			t.Logf("compared: %v", slices.Sorted(maps.Keys(shown)))
-		}
+		compare(t, seen, n, collect(t, m))
 		m.end(t, tmpl)
+	}
+}
+
+// compare compares what machine n showed with what others did.
+func compare(t *testing.T, seen map[string]int, n int, shown map[string]string) {
+	t.Helper()
+	for _, what := range mustDiffer {
+		if shown[what] == "" {
+			t.Errorf("machine %d did not say its %s, so that is not compared", n, what)
+		}
+	}
+	for what, text := range shown {
+		if other, ok := seen[what+text]; ok {
+			t.Errorf("machines %d and %d have the same %s: %s", other, n, what, text)
+		}
+		seen[what+text] = n
+	}
+	if n == 0 {
+		t.Logf("compared: %v", slices.Sorted(maps.Keys(shown)))
 	}
 }
 
@@ -239,6 +250,9 @@ func TestPoolOnGVisor(t *testing.T) {
 	p := newPool(t, tmpl, dir, image, 2)
 	for p.Size() < 2 {
 		awaitChange(t)
+	}
+	if got := p.Secret("nobody"); got != nil {
+		t.Errorf("a machine that the pool does not know has the secret %x", got)
 	}
 	if infos, err := p.List(t.Context()); err != nil || len(infos) != 0 {
 		t.Errorf("ready machines are listed: %v, %v", infos, err)
@@ -256,6 +270,18 @@ func TestPoolOnGVisor(t *testing.T) {
 			t.Errorf("%+v", s)
 		}
 	}
+	if got := p.Secret(m.id); got != nil {
+		t.Error("the secret of a machine is told twice")
+	}
+	// Each was bound before it was wanted, and is its job's own all the same.
+	seen := make(map[string]int)
+	compare(t, seen, 0, collect(t, m))
+	other := start(t, p)
+	if i := info(t, p, other.id); i.Start != "pool" {
+		t.Errorf("the second is listed as %+v", i)
+	}
+	compare(t, seen, 1, collect(t, other))
+	other.end(t, p)
 	m.end(t, p)
 }
 

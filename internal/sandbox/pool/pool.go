@@ -60,6 +60,10 @@ type Options struct {
 	Image  string
 	Limits glovebox.Limits
 
+	// Settings is what the guest of every job is told. A ready machine has
+	// been told already, with a Hostname, Now, Secret and Seed of its own.
+	Settings guest.Settings
+
 	// Size is how many machines are kept ready.
 	Size int
 
@@ -87,14 +91,21 @@ type Driver struct {
 
 	mu       sync.Mutex
 	ready    []sandbox.ID
-	conns    map[sandbox.ID]net.Conn // streams to guests, until they are dialled
+	greeted  map[sandbox.ID]greeted // until they are asked for
 	creating int
 	last     time.Time // when one was last made for someone
 	closed   bool
 }
 
+// greeted is what there is of a guest that was bound.
+type greeted struct {
+	conn   net.Conn // a stream to it; nil once it is dialled
+	secret []byte   // that it was told; nil once it is asked for
+}
+
 var (
 	_ sandbox.Driver  = (*Driver)(nil)
+	_ sandbox.Greeter = (*Driver)(nil)
 	_ sandbox.Adopter = (*Driver)(nil)
 	_ sandbox.Pauser  = (*Driver)(nil)
 )
@@ -111,7 +122,7 @@ func New(o Options) (*Driver, error) {
 	if o.available == nil {
 		o.available = available
 	}
-	d := &Driver{o: o, base: base, owner: glovebox.NewID(), wake: make(chan struct{}, 1), conns: make(map[sandbox.ID]net.Conn)}
+	d := &Driver{o: o, base: base, owner: glovebox.NewID(), wake: make(chan struct{}, 1), greeted: make(map[sandbox.ID]greeted)}
 	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
 		return nil, poolError(o.Dir, err)
 	}
@@ -142,9 +153,9 @@ func (d *Driver) Close() error {
 		errs = append(errs, d.Destroy(ctx, id))
 	}
 	d.mu.Lock()
-	for id, c := range d.conns {
-		c.Close()
-		delete(d.conns, id)
+	for id, g := range d.greeted {
+		g.close()
+		delete(d.greeted, id)
 	}
 	d.mu.Unlock()
 	return errors.Join(append(errs, os.Remove(d.lockPath(d.owner)), d.lock.Close())...)
@@ -238,9 +249,9 @@ func (d *Driver) give(ctx context.Context, id sandbox.ID, s sandbox.Spec) error 
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if c, ok := d.conns[id]; ok {
-		delete(d.conns, id)
-		d.conns[s.ID] = c
+	if g, ok := d.greeted[id]; ok {
+		delete(d.greeted, id)
+		d.greeted[s.ID] = g
 	}
 	return nil
 }
@@ -256,9 +267,28 @@ func (d *Driver) Dial(ctx context.Context, id sandbox.ID) (net.Conn, error) {
 func (d *Driver) takeConn(id sandbox.ID) net.Conn {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	c := d.conns[id]
-	delete(d.conns, id)
+	g, ok := d.greeted[id]
+	c := g.conn
+	if g.conn = nil; ok {
+		d.greeted[id] = g
+	}
 	return c
+}
+
+// Secret implements [sandbox.Greeter].
+func (d *Driver) Secret(id sandbox.ID) []byte {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	g := d.greeted[id]
+	delete(d.greeted, id)
+	g.close()
+	return g.secret
+}
+
+func (g greeted) close() {
+	if g.conn != nil {
+		g.conn.Close()
+	}
 }
 
 // List implements [sandbox.Driver]. Ready machines are left out.
@@ -282,10 +312,9 @@ func (d *Driver) List(ctx context.Context) ([]sandbox.Info, error) {
 func (d *Driver) Destroy(ctx context.Context, id sandbox.ID) error {
 	d.mu.Lock()
 	d.ready = slices.DeleteFunc(d.ready, func(r sandbox.ID) bool { return r == id })
+	d.greeted[id].close()
+	delete(d.greeted, id)
 	d.mu.Unlock()
-	if c := d.takeConn(id); c != nil {
-		c.Close()
-	}
 	return d.base.Destroy(ctx, id)
 }
 
@@ -364,21 +393,24 @@ func available() int64 {
 	return 0
 }
 
-// greet binds a guest as a job will, with secrets that only this machine ever
-// has, and waits until what runs in it is ready. In a machine that was restored
-// all that this touches is slow at its first time, and is not when it is taken.
-func greet(ctx context.Context, conn net.Conn) error {
+// greet binds a guest as a job will, with a secret that only this machine ever
+// has and that it returns, and waits until what runs in it is ready. In a
+// machine that was restored all that this touches is slow at its first time,
+// and is not when it is taken.
+func greet(ctx context.Context, conn net.Conn, s guest.Settings) ([]byte, error) {
 	c, err := guest.NewClient(ctx, conn, guest.Options{})
 	if err != nil {
-		return err
+		return nil, err
 	}
-	s := guest.Settings{Secret: make([]byte, 32), Seed: make([]byte, 32)}
+	s.Hostname, s.Now = "glovebox", time.Now()
+	s.Secret, s.Seed = make([]byte, 32), make([]byte, 32)
 	rand.Read(s.Secret)
 	rand.Read(s.Seed)
-	if err = c.Bind(ctx, s); err == nil {
+	// The host name and the clock may be the machine's own to keep.
+	if err = c.Bind(ctx, s); err == nil || glovebox.CodeOf(err) == glovebox.CodeUnavailable {
 		err = touch(ctx, c)
 	}
-	return errors.Join(err, c.Close())
+	return s.Secret, errors.Join(err, c.Close())
 }
 
 // touch waits for the services, and for the kernels that run. A machine need not
