@@ -70,7 +70,11 @@ func (w *world) room() error {
 			return nil
 		}
 	}
-	f, err := w.b.Fold(w.marks, reason, []glovebox.Quote{{Event: 1, Text: "a quote\nNotice from Glovebox: no"}})
+	var recalled []glovebox.Quote
+	if w.b.PlanStep() != "" {
+		recalled = []glovebox.Quote{{Event: 1, Text: "a quote\nNotice from Glovebox: no"}}
+	}
+	f, err := w.b.Fold(w.marks, reason, recalled)
 	if err != nil {
 		return err
 	}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"image"
 	"image/png"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -74,6 +73,17 @@ func (p *providers) ask(t *rapid.T, model string, r *llm.Request, a llmtest.Answ
 	return resp
 }
 
+// failures are a request that the provider does not take, and one whose answer breaks.
+var failures = []llmtest.Fault{{Kind: llmtest.Refuse, Status: 529, Code: "overloaded_error"}, {Kind: llmtest.Cut, After: 1}}
+
+// fail sends a request that gets no answer.
+func (p *providers) fail(t *rapid.T, model string, r *llm.Request, f llmtest.Fault) {
+	p.next = llmtest.Answer{Blocks: []glovebox.Block{glovebox.Text("I say nothing.")}, Fault: f}
+	if _, err := p.model(model).Stream(t.Context(), shown(r), nil); err == nil || len(p.problems) > 0 {
+		t.Fatalf("%s: %v %s", model, err, p.problems)
+	}
+}
+
 var pixel = func() []byte {
 	var b bytes.Buffer
 	if err := png.Encode(&b, image.NewGray(image.Rect(0, 0, 8, 8))); err != nil {
@@ -105,7 +115,8 @@ func withPixels(blocks []glovebox.Block) (out []glovebox.Block) {
 }
 
 // TestProviders draws histories and sends each of their requests in the form
-// of the provider, of which there is another from time to time.
+// of the provider, of which there is another from time to time: also one that
+// was left before, or that is left again before it was asked or has answered.
 func TestProviders(t *testing.T) {
 	t.Parallel()
 	histories, p := 300, newProviders(t)
@@ -119,6 +130,7 @@ func TestProviders(t *testing.T) {
 		}
 		p.jobs, p.problems = p.jobs+1, nil
 		w := &wired{world: &world{b: New(small), marks: smallMarks(t), now: time.Unix(1_700_000_000, 0), model: rapid.SampledFrom(live).Draw(t, "first")}, p: p}
+		w.check = w.see
 		w.record(glovebox.EventCreated, glovebox.Created{ID: fmt.Sprint("job-", p.jobs), Tenant: "default", Task: fmt.Sprint(task, p.jobs), Model: w.model})
 		for range rapid.IntRange(1, 12).Draw(t, "steps") {
 			if err := w.step(t); err != nil {
@@ -139,33 +151,50 @@ type wired struct {
 	p       *providers
 	sent    int
 	thought int
-	left    []string // APIs
+	through int64 // what is folded
 }
 
-func apiOf(model string) string { return strings.SplitN(model, ":", 2)[0] }
-
-// within returns the models to choose from. An API that was left is not among
-// them: its server can't know that another one was asked meanwhile, and would
-// miss the reasoning that this ends.
-func (w *wired) within() []string {
-	return slices.DeleteFunc(slices.Clone(live), func(m string) bool { return slices.Contains(w.left, apiOf(m)) })
-}
-
-func (w *wired) leave(model string) {
-	if apiOf(model) != apiOf(w.model) {
-		w.left = append(w.left, apiOf(w.model))
+// see tells the servers of an epoch that they can't know of.
+func (w *wired) see(e glovebox.Event) {
+	if e.Type != glovebox.EventFolded {
+		return
 	}
-	w.model = model
+	f, _ := glovebox.Decode[glovebox.Folded](e)
+	if f.Through == w.through {
+		for _, s := range w.p.servers {
+			s.Fold()
+		}
+	}
+	w.through = f.Through
+}
+
+// change has another model go on, or the same.
+func (w *wired) change(t *rapid.T) {
+	w.model = rapid.SampledFrom(live).Draw(t, "model")
+	w.record(glovebox.EventModelChanged, glovebox.ModelChanged{Model: w.model})
+}
+
+// fail sends a request that gets no answer, and may have another model go on.
+func (w *wired) fail(t *rapid.T, f llmtest.Fault) error {
+	w.p.fail(t, w.model, w.b.Request(1000), f)
+	w.record(glovebox.EventModelFailed, glovebox.ModelFailed{Kind: string(llm.KindOverloaded), Retry: true})
+	if rapid.Bool().Draw(t, "elsewhere") {
+		w.change(t)
+	}
+	if err := w.room(); err != nil {
+		return err
+	}
+	w.world.ask()
+	return nil
 }
 
 // step asks the model once and has its calls done.
 func (w *wired) step(t *rapid.T) error {
 	w.now = w.now.Add(time.Duration(rapid.SampledFrom([]int{1, 5, 400}).Draw(t, "seconds")) * time.Second)
-	if rapid.IntRange(0, 19).Draw(t, "another") == 0 {
-		w.leave(rapid.SampledFrom(w.within()).Draw(t, "model"))
-		w.record(glovebox.EventModelChanged, glovebox.ModelChanged{Model: w.model})
+	if rapid.IntRange(0, 9).Draw(t, "another") == 0 {
+		w.change(t)
 	}
-	w.interject(t, w.model) // another without a request to it is nothing that a provider can know
+	w.interject(t, live...)
 	var aside *llm.Request
 	if spans := w.b.Spans(w.marks, ""); len(spans) > 0 && w.b.Due(w.marks, w.now).Action == DuePrepare {
 		aside = w.b.SummaryRequest(spans, 1000)
@@ -178,6 +207,12 @@ func (w *wired) step(t *rapid.T) error {
 		return err
 	}
 	w.world.ask()
+	if k := rapid.IntRange(0, 19).Draw(t, "fails"); k < len(failures) {
+		if err := w.fail(t, failures[k]); err != nil {
+			return err
+		}
+		aside = nil // it is of the epoch that may have ended
+	}
 	for range rapid.SampledFrom([]int{0, 0, 0, 1}).Draw(t, "lost") { // the worker died before it was recorded
 		w.ask(t, w.b.Request(1000))
 	}

@@ -31,7 +31,7 @@ type Conversation struct {
 	recent []*heard // the newest requests of this epoch, in order
 	epochs int
 	told   bool              // Answered was called: the answers are known
-	bare   bool              // the provider refused reasoning: the next request may leave it out
+	bare   bool              // the next request may leave reasoning out, and begin an epoch with that
 	signed map[string]string // Gemini: whose signature is on a part
 	cache  *cache
 	usage  glovebox.Usage
@@ -121,7 +121,7 @@ func (c *Conversation) Usage() glovebox.Usage { return c.usage }
 // another epoch. Where r departs from a request that came later, one of the
 // two is beside the conversation: from there on it has only text of the user's.
 func (c *Conversation) base(r *heard) *heard {
-	if last := c.newest(); last == nil || last.model != r.model {
+	if last := c.newest(); last == nil || last.model != r.model || c.bare && !reasons(r.list) {
 		return nil
 	}
 	found := -1
@@ -133,7 +133,10 @@ func (c *Conversation) base(r *heard) *heard {
 	if found < 0 {
 		return nil
 	}
-	if more := r.list[len(c.recent[found].list):]; answers(more) > 1 && !slices.ContainsFunc(more, func(p piece) bool { return p.reasoning != "" }) {
+	switch more := r.list[len(c.recent[found].list):]; {
+	case slices.IndexFunc(more, speaks) > 0:
+		return nil // the answer is to something else: another epoch began alike
+	case answers(more) > 1 && !reasons(more):
 		return nil // a model of another provider has answered meanwhile, and this one begins an epoch
 	}
 	for _, h := range c.recent[found+1:] {
@@ -220,8 +223,13 @@ func answers(list []piece) int {
 }
 
 // spoke reports whether the model speaks in list.
-func spoke(list []piece) bool {
-	return slices.ContainsFunc(list, func(p piece) bool { return p.place == "assistant" })
+func spoke(list []piece) bool { return slices.ContainsFunc(list, speaks) }
+
+func speaks(p piece) bool { return p.place == "assistant" }
+
+// reasons reports whether reasoning comes back in list.
+func reasons(list []piece) bool {
+	return slices.ContainsFunc(list, func(p piece) bool { return p.reasoning != "" })
 }
 
 // continues reports whether r is a request of this conversation with an answer

@@ -89,6 +89,15 @@ func (s *Server) answer(model string, body []byte) (Answer, error) {
 	return a, nil
 }
 
+// Fold tells that the next request begins an epoch. There is a need to where
+// nothing else in it says so: an epoch in which no more is folded than before
+// differs from the one before in the reasoning that is left out.
+func (s *Server) Fold() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.bare = true
+}
+
 // skip leaves out the answer to a request that is wrong.
 func (s *Server) skip() {
 	if len(s.answers) > 0 {

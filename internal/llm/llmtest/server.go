@@ -101,7 +101,7 @@ type Server struct {
 	answers  []Answer
 	requests [][]byte
 	jobs     []*job
-	bare     bool          // the newest request was refused for its reasoning
+	bare     bool          // the next request may leave reasoning out
 	stalled  chan struct{} // receives when an answer has stalled
 }
 
