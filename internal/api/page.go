@@ -16,6 +16,8 @@ type settings struct {
 	NeedsModel      bool            `json:"needs_model" doc:"A job has to name its model."`
 	DefaultLimits   glovebox.Limits `json:"default_limits"`
 	MaxArchiveBytes int64           `json:"max_archive_bytes" doc:"The largest archive that a job may start from."`
+	MaxTaskBytes    int64           `json:"max_task_bytes" doc:"The longest task."`
+	MaxMessageBytes int64           `json:"max_message_bytes" doc:"The longest message to a job."`
 }
 
 // pageRoutes are those that the page needs and that are of use to others, too.
@@ -64,5 +66,6 @@ func (a *API) frameSources() []string {
 
 func (a *API) settings(w *response, _ *http.Request, _ caller) error {
 	needs := a.o.DefaultModel == "" && a.o.CheckModel != nil && a.o.CheckModel("") != nil
-	return writeJSON(w, http.StatusOK, settings{Version: a.o.Version, DefaultModel: a.o.DefaultModel, NeedsModel: needs, DefaultLimits: a.o.DefaultLimits, MaxArchiveBytes: a.o.MaxArchive})
+	return writeJSON(w, http.StatusOK, settings{Version: a.o.Version, DefaultModel: a.o.DefaultModel, NeedsModel: needs, DefaultLimits: a.o.DefaultLimits,
+		MaxArchiveBytes: a.o.MaxArchive, MaxTaskBytes: glovebox.MaxTask, MaxMessageBytes: glovebox.MaxUserText})
 }

@@ -78,7 +78,7 @@ func TestSettingsSayWhatAJobWillBe(t *testing.T) {
 	if err := json.Unmarshal(e.do("GET", "/settings", "").body, &s); err != nil {
 		t.Fatal(err)
 	}
-	if s.DefaultModel != "fake:m" || s.NeedsModel || s.MaxArchiveBytes != 1234 || s.DefaultLimits.Steps == 0 {
+	if s.DefaultModel != "fake:m" || s.NeedsModel || s.MaxArchiveBytes != 1234 || s.MaxTaskBytes != glovebox.MaxTask || s.MaxMessageBytes != glovebox.MaxUserText || s.DefaultLimits.Steps == 0 {
 		t.Errorf("got %+v", s)
 	}
 }

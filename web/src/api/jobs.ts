@@ -14,6 +14,8 @@ export interface ServerSettings {
   needs_model?: boolean;
   default_limits: Limits;
   max_archive_bytes: number;
+  max_task_bytes?: number;
+  max_message_bytes?: number;
 }
 
 export function settings(signal?: AbortSignal): Promise<ServerSettings> {
@@ -45,7 +47,8 @@ export function submit(s: Submission, archive: Blob | null, key: string, signal?
 }
 
 export const cancelJob = (job: string) => json<JobView>(`jobs/${id(job)}/cancel`, { method: "POST" });
-export const say = (job: string, text: string) => json<JobView>(`jobs/${id(job)}/messages`, { method: "POST", json: { text } });
+/** Says something to a job. As text: in JSON what is near the bound could grow beyond it. */
+export const say = (job: string, text: string) => json<JobView>(`jobs/${id(job)}/messages`, { method: "POST", body: text, headers: { "Content-Type": "text/plain; charset=utf-8" } });
 export const raiseLimits = (job: string, limits: Partial<Limits>) => json<JobView>(`jobs/${id(job)}/limits`, { method: "PATCH", json: limits });
 export const deleteJob = (job: string) => request(`jobs/${id(job)}`, { method: "DELETE" });
 

@@ -1269,6 +1269,16 @@ export interface components {
              * @description The largest archive that a job may start from.
              */
             max_archive_bytes: number;
+            /**
+             * Format: int64
+             * @description The longest message to a job.
+             */
+            max_message_bytes: number;
+            /**
+             * Format: int64
+             * @description The longest task.
+             */
+            max_task_bytes: number;
             /** @description A job has to name its model. */
             needs_model: boolean;
             version: string;

@@ -1,7 +1,9 @@
 import { useEffect, useRef, useState } from "react";
 import { message } from "../api/http";
-import { say } from "../api/jobs";
+import { say, settings } from "../api/jobs";
+import { emptyDraft, isBlank, wholeText } from "../model/draft";
 import { Button, Notice } from "../ui/controls";
+import { DraftArea, DraftPieces, tooLarge } from "../ui/draft";
 import { announce, toast } from "../ui/toast";
 import { useShortcut } from "../ui/shortcuts";
 import { Markdown } from "../ui/rich";
@@ -13,7 +15,8 @@ import { useJob, useReadOnly } from "./context";
 export function Composer() {
   const { id, view, ended, setView, history } = useJob();
   const readOnly = useReadOnly();
-  const [text, setText] = useState("");
+  const [draft, setDraft] = useState(emptyDraft);
+  const [max, setMax] = useState<number>();
   const [busy, setBusy] = useState(false);
   const [error, setError] = useState("");
   const box = useRef<HTMLTextAreaElement>(null);
@@ -29,16 +32,26 @@ export function Composer() {
     if (!el) return;
     el.style.height = "auto";
     el.style.height = `${Math.min(el.scrollHeight + 2, 200)}px`;
-  }, [text]);
+  }, [draft.text]);
+  const long = draft.pastes.length > 0 || draft.text.length > 8_000;
+  useEffect(() => {
+    if (!long) return;
+    const abort = new AbortController();
+    settings(abort.signal).then(
+      (s) => setMax(s.max_message_bytes),
+      () => {}, // the server says what is too much
+    );
+    return () => abort.abort();
+  }, [long]);
   if (ended || readOnly) return null;
 
   const send = async () => {
-    if (!text.trim() || busy) return;
+    if (isBlank(draft) || busy || tooLarge(draft, max)) return;
     setBusy(true);
     setError("");
     try {
-      setView(await say(id, text));
-      setText("");
+      setView(await say(id, wholeText(draft)));
+      setDraft(emptyDraft);
       toast(question ? "Answered" : "Said. The agent reads it at its next step");
     } catch (err) {
       setError(message(err));
@@ -64,15 +77,16 @@ export function Composer() {
         </div>
       )}
       {error && <Notice tone="bad">{error}</Notice>}
+      <DraftPieces draft={draft} onDraft={setDraft} max={max} disabled={busy} />
       <div className="composer-row">
-        <textarea
-          ref={box}
+        <DraftArea
+          box={box}
+          draft={draft}
+          onDraft={setDraft}
           rows={1}
-          maxLength={65_536}
+          readOnly={busy}
           aria-label={question ? "Your answer" : "Say something to the agent"}
           placeholder={question ? "Your answer" : "Say something to the agent"}
-          value={text}
-          onChange={(e) => setText(e.target.value)}
           onKeyDown={(e) => {
             // Return sends, as where people write to each other; with Shift it
             // is a new line, and where there is no other keyboard than the screen's.
@@ -84,7 +98,7 @@ export function Composer() {
             if (e.key === "Escape") e.currentTarget.blur();
           }}
         />
-        <Button kind="primary" type="submit" icon="send" busy={busy} disabled={!text.trim()}>
+        <Button kind="primary" type="submit" icon="send" busy={busy} disabled={isBlank(draft) || tooLarge(draft, max)}>
           {question ? "Answer" : "Send"}
         </Button>
       </div>

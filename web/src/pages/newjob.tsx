@@ -4,11 +4,13 @@ import { ApiError, message } from "../api/http";
 import { settings, submit, type ServerSettings } from "../api/jobs";
 import type { Limits, Submission } from "../api/types";
 import { isArchive, type Picked } from "../model/attach";
+import { draftOf, emptyDraft, isBlank, wholeText, type Draft } from "../model/draft";
 import type { Packed } from "../model/pack";
 import { atMost, limitForms, parseLimit, showLimit, type LimitName } from "../model/limits";
 import { bytes } from "../model/format";
 import { go, href } from "../router";
 import { Button, Field, Kbd, Notice, Segmented } from "../ui/controls";
+import { DraftArea, DraftPieces, tooLarge } from "../ui/draft";
 import { announce, toast } from "../ui/toast";
 import { Attach, type Attachment } from "./attach";
 
@@ -23,24 +25,29 @@ const examples = [
 
 const draftKey = "glovebox.draft";
 
-function storedDraft(): string {
+const piecesKey = "glovebox.draft.pieces";
+
+function storedDraft(): Draft {
   try {
-    return sessionStorage.getItem(draftKey) ?? "";
+    const pieces: unknown = JSON.parse(sessionStorage.getItem(piecesKey) ?? "[]");
+    return draftOf(sessionStorage.getItem(draftKey) ?? "", Array.isArray(pieces) ? pieces.filter((p) => typeof p === "string") : []);
   } catch {
-    return "";
+    return emptyDraft;
   }
 }
 
-function keepDraft(task: string): void {
+/** Keeps a part of the draft for a reload: whole, or not at all where there is no room for it. */
+function keep(key: string, value: string): void {
   try {
-    sessionStorage.setItem(draftKey, task.slice(0, 100_000));
+    sessionStorage.removeItem(key);
+    if (value) sessionStorage.setItem(key, value);
   } catch {
     // It is a convenience alone.
   }
 }
 
 export function NewJobPage() {
-  const [task, setTask] = useState(storedDraft);
+  const [draft, setDraft] = useState(storedDraft);
   const [model, setModel] = useState("");
   const [typed, setTyped] = useState<Partial<Record<LimitName, string>>>({});
   const [project, setProject] = useState("");
@@ -59,7 +66,8 @@ export function NewJobPage() {
     box.current?.focus();
     return () => abort.abort();
   }, []);
-  useEffect(() => keepDraft(task), [task]);
+  useEffect(() => keep(draftKey, draft.text), [draft.text]);
+  useEffect(() => keep(piecesKey, draft.pastes.length ? JSON.stringify(draft.pastes.map((p) => p.text)) : ""), [draft.pastes]);
 
   const limits: Limits = {};
   const bad: Partial<Record<LimitName, string>> = {};
@@ -72,9 +80,10 @@ export function NewJobPage() {
   const fieldError = (name: string) => (field === name || field.startsWith(name + "[") ? message(error) : "");
   const shownElsewhere = ["model", "project", "egress", "egress.allow", "egress.mode", "files.git_url", "files.git_ref", "task"].some((f) => fieldError(f)) || field.startsWith("limits.");
 
+  const over = tooLarge(draft, server?.max_task_bytes);
   const send = async () => {
     if (busy) return;
-    if (!task.trim()) return box.current?.focus();
+    if (isBlank(draft) || over) return box.current?.focus();
     if (server?.needs_model && !model.trim()) {
       setError(new ApiError(400, { detail: "The server has no model of its own.", field: "model", hint: "Name one." }));
       return;
@@ -83,7 +92,7 @@ export function NewJobPage() {
     setBusy("Sending");
     try {
       const rules = allow.split(/[\s,]+/).filter(Boolean);
-      const s: Submission = { task };
+      const s: Submission = { task: wholeText(draft) };
       if (model.trim()) s.model = model.trim();
       if (project.trim()) s.project = project.trim();
       if (Object.keys(limits).length > 0) s.limits = limits;
@@ -94,7 +103,8 @@ export function NewJobPage() {
       const digest = JSON.stringify([s, archive?.blob.size ?? 0]);
       if (key.current.of !== digest) key.current = { of: digest, value: newKey() };
       const made = await submit(s, archive?.blob ?? null, key.current.value);
-      keepDraft("");
+      keep(draftKey, "");
+      keep(piecesKey, "");
       announce("The job was accepted");
       go(href.job(made.job_id));
     } catch (err) {
@@ -126,7 +136,8 @@ export function NewJobPage() {
           </Notice>
         )}
         <div className="task-card">
-          <textarea ref={box} aria-label="Task" aria-describedby="task-note" placeholder="Describe it in plain words: what it is for, what it must do, how you will know that it works." value={task} onChange={(e) => setTask(e.target.value)} maxLength={1 << 20} rows={9} />
+          <DraftArea box={box} draft={draft} onDraft={setDraft} readOnly={!!busy} aria-label="Task" aria-describedby="task-note" placeholder="Describe it in plain words: what it is for, what it must do, how you will know that it works." rows={9} />
+          <DraftPieces draft={draft} onDraft={setDraft} max={server?.max_task_bytes} disabled={!!busy} />
           <Attach value={attached} onChange={setAttached} gitError={fieldError("files.git_url") || fieldError("files.git_ref")} />
         </div>
         {fieldError("task") && <Notice tone="bad">{fieldError("task")}</Notice>}
@@ -138,7 +149,7 @@ export function NewJobPage() {
               key={x.name}
               className="chip"
               onClick={() => {
-                setTask(x.task);
+                setDraft({ ...draft, text: x.task });
                 box.current?.focus();
               }}
             >
@@ -153,7 +164,7 @@ export function NewJobPage() {
             <strong>{most.main}</strong>
             <span className="muted"> &middot; {most.rest}</span>
           </p>
-          <Button kind="primary" type="submit" busy={!!busy} disabled={!task.trim() || Object.keys(bad).length > 0}>
+          <Button kind="primary" type="submit" busy={!!busy} disabled={isBlank(draft) || over || Object.keys(bad).length > 0}>
             {busy || "Start the job"}
             {!busy && (
               <span className="no-phone">

@@ -134,6 +134,28 @@ describe("a new job", () => {
     await waitFor(() => expect(asked.some((a) => a.method === "POST")).toBe(true));
   });
 
+  it("takes a long paste as a piece of its own, and says when it is too much", async () => {
+    answers = (method, path) => (method === "POST" ? { status: 202, json: { job_id: "j9" } } : { json: path === "settings" ? { default_model: "m:x", default_limits: {}, max_task_bytes: 100_000 } : { jobs: [] } });
+    const log = "a line of a log\n".repeat(5_000); // 80 kB
+    await open("#/new");
+    const box = await screen.findByLabelText<HTMLTextAreaElement>("Task");
+    fireEvent.change(box, { target: { value: "what is wrong here?" } });
+    fireEvent.paste(box, { clipboardData: { getData: () => log } });
+    expect(box.value).toBe("what is wrong here?");
+    expect(await screen.findByText(/80.0 kB of at most 100 kB/)).toBeTruthy();
+    fireEvent.paste(box, { clipboardData: { getData: () => log } });
+    expect(await screen.findByText(/60,023 bytes more than the 100 kB/)).toBeTruthy();
+    expect(screen.getByText(/Start the job/).closest("button")!.disabled).toBe(true);
+    fireEvent.click(screen.getAllByLabelText(/Remove the pasted text/)[0]!);
+    cleanup(); // and after a reload all of it is there
+    act(() => go("#/"));
+    await open("#/new");
+    expect(await screen.findByText(/80.0 kB of at most 100 kB/)).toBeTruthy();
+    fireEvent.click(screen.getByText(/Start the job/));
+    await waitFor(() => expect(asked.some((a) => a.method === "POST")).toBe(true));
+    expect(JSON.parse(asked.find((a) => a.method === "POST")!.body as string)).toEqual({ task: "what is wrong here?\n\n" + log });
+  });
+
   it("shows what is wrong beside the field that it is about", async () => {
     answers = (method) => (method === "POST" ? { status: 400, json: { detail: "there is no model x", field: "model", hint: "name one", code: "invalid" } } : { json: { default_model: "m:x", default_limits: {} } });
     await open("#/new");
@@ -204,6 +226,29 @@ describe("a job", () => {
     expect(asked.some((a) => a.path === "jobs/j1/requests/2")).toBe(true);
     expect(page.querySelector("img, script, [onerror]")).toBeNull();
     expect(page.textContent).toContain("onerror");
+  });
+
+  it("is told a paste of megabytes as it is, and keeps it where that fails", async () => {
+    let fail = true;
+    const running = view({ status: "running", phase: "working", artifact: undefined, summary: "", verification: [] });
+    answers = (method, path) =>
+      method === "POST" ? (fail ? { status: 503, json: { detail: "the disk is full", code: "unavailable" } } : { status: 202, json: running }) : path.includes("/events") ? { text: "" } : { json: path === "settings" ? { max_message_bytes: 8 << 20 } : running };
+    const log = "\u001b[31mred\u001b[0m and \u201cquoted\u201d\n".repeat(200_000); // 6 MB
+    await open("#/jobs/j1");
+    const box = await screen.findByLabelText<HTMLTextAreaElement>("Say something to the agent");
+    fireEvent.paste(box, { clipboardData: { getData: () => log } });
+    expect(box.value).toBe("");
+    expect(await screen.findByText(/of at most 8.4 MB/)).toBeTruthy();
+    fireEvent.keyDown(box, { key: "Enter", ctrlKey: true });
+    expect(await screen.findByText(/the disk is full/)).toBeTruthy();
+    expect(screen.getByText(/Pasted text, 6.0 MB/)).toBeTruthy();
+    fail = false;
+    fireEvent.keyDown(box, { key: "Enter", ctrlKey: true });
+    await waitFor(() => expect(screen.queryByText(/Pasted text/)).toBeNull());
+    const sent = asked.filter((a) => a.method === "POST").at(-1)!;
+    expect(sent.path).toBe("jobs/j1/messages");
+    expect(sent.headers.get("Content-Type")).toMatch("text/plain");
+    expect(sent.body === log).toBe(true);
   });
 
   it("does not offer the exact request to who may only watch", async () => {
