@@ -38,6 +38,14 @@ type Lister interface {
 	List(ctx context.Context, prefix string) ([]Entry, error)
 }
 
+// Locker is a [Store] whose users, in all processes, can keep each other out.
+type Locker interface {
+	// Lock waits until nobody else has the lock of a name, which is one
+	// segment of a key, and has it until unlock, or until the process dies.
+	// It is not given twice to the same caller either.
+	Lock(ctx context.Context, name string) (unlock func(), err error)
+}
+
 // Entry is a segment of keys below a prefix.
 type Entry struct {
 	Name     string    // with a slash at its end if there are blobs below it

@@ -2,11 +2,12 @@
 // files of Markdown that a person can read, edit and turn off.
 //
 // A project's memory is one blob, so that it changes whole or not at all.
-// Two writers in one process wait for each other. Between processes (a server
-// and a worker of the same data directory) a writer looks again right before
-// it writes and begins anew if the memory has changed meanwhile; what remains
-// is the moment between that look and the writing, in which the later of two
-// may undo the earlier. Only servers of one machine share blobs today.
+// Writers wait for each other, in one process and, where the blob store is a
+// [blob.Locker], between processes (a server and a worker of the same data
+// directory). With another store a writer looks again right before it writes
+// and begins anew if the memory has changed meanwhile; then there remains the
+// moment between that look and the writing, in which the later of two may undo
+// the earlier.
 package project
 
 import (
@@ -31,6 +32,14 @@ const maxBlob = 4 << 20
 
 // writeTries is how often a change is made anew because of another process.
 const writeTries = 5
+
+// lockName is the lock of who changes a memory, of any project: a change takes
+// milliseconds. lockWait is how long to wait for it, since a process that has
+// it may have been stopped.
+const (
+	lockName = "projects"
+	lockWait = 30 * time.Second
+)
 
 // Memory is what is kept of a project.
 type Memory struct {
@@ -171,8 +180,11 @@ func (s *Store) Change(ctx context.Context, tenant, project string, f func(*Memo
 	if err := checkNames(tenant, project); err != nil {
 		return nil, err
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	unlock, err := s.lock(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
 	for range writeTries {
 		m, done, err := s.change(ctx, tenant, project, f)
 		if err != nil || done {
@@ -180,6 +192,26 @@ func (s *Store) Change(ctx context.Context, tenant, project string, f func(*Memo
 		}
 	}
 	return nil, &glovebox.Error{Code: glovebox.CodeUnavailable, Op: "write the project's memory", Msg: "it is being changed by others all the time", Hint: "try again"}
+}
+
+// lock keeps other writers out, of all processes where that is possible.
+func (s *Store) lock(ctx context.Context) (unlock func(), err error) {
+	s.mu.Lock()
+	l, ok := s.blobs.(blob.Locker)
+	if !ok {
+		return s.mu.Unlock, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, lockWait)
+	defer cancel()
+	release, err := l.Lock(ctx, lockName)
+	if err != nil {
+		s.mu.Unlock()
+		return nil, &glovebox.Error{Code: glovebox.CodeUnavailable, Op: "write the project's memory", Msg: "another process changes a project's memory, and does not end", Err: err, Hint: "try again"}
+	}
+	return func() {
+		release()
+		s.mu.Unlock()
+	}, nil
 }
 
 // change is one try; done is false if another process came in between.
@@ -263,8 +295,11 @@ func (s *Store) List(ctx context.Context, tenant string) ([]*Memory, error) {
 
 // Delete removes the memory of a tenant's project, CodeNotFound if it has none.
 func (s *Store) Delete(ctx context.Context, tenant, project string) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	unlock, err := s.lock(ctx)
+	if err != nil {
+		return err
+	}
+	defer unlock()
 	if _, err := s.Get(ctx, tenant, project); err != nil && glovebox.CodeOf(err) != glovebox.CodeInternal { // a damaged one can be removed
 		return err
 	}

@@ -1,6 +1,8 @@
 package disk
 
 import (
+	"context"
+	"errors"
 	"io"
 	"os"
 	"path/filepath"
@@ -59,6 +61,46 @@ func TestClean(t *testing.T) {
 	left, _ := os.ReadDir(filepath.Join(dir, tmpDir))
 	if len(left) != 0 {
 		t.Errorf("left: %v", left)
+	}
+}
+
+// TestLock: one at a time, whatever the Store, and who waits can give up.
+func TestLock(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	a, b := mustOpen(t, dir), mustOpen(t, dir)
+	unlock, err := a.Lock(t.Context(), "name")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range []*Store{a, b} {
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if _, err := s.Lock(ctx, "name"); glovebox.CodeOf(err) != glovebox.CodeUnavailable || !errors.Is(err, context.Canceled) {
+			t.Errorf("a lock that is held: %v", err)
+		}
+	}
+	free, err := b.Lock(t.Context(), "another")
+	if err != nil {
+		t.Fatal(err)
+	}
+	free()
+	got := make(chan error, 1)
+	go func() {
+		unlock, err := b.Lock(context.Background(), "name")
+		if err == nil {
+			unlock()
+		}
+		got <- err
+	}()
+	unlock()
+	if err := <-got; err != nil {
+		t.Error(err)
+	}
+	for _, bad := range []string{"", "../x", "a/b", ".tmp"} {
+		if _, err := a.Lock(t.Context(), bad); glovebox.CodeOf(err) != glovebox.CodeInvalid {
+			t.Errorf("%q: %v", bad, err)
+		}
 	}
 }
 
