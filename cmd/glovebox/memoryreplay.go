@@ -15,7 +15,7 @@ import (
 // memoryReplayCmd runs a log through the engine.
 type memoryReplayCmd struct {
 	File         string `arg:"" help:"The log: one event a line as JSON, as 'glovebox jobs logs ID --json' prints it; of pages of GET /jobs/ID/events it is what jq -c '.events[]' makes. - for standard input."`
-	Model        string `placeholder:"PROVIDER:NAME" help:"Decide the folds anew, for this model's window and prices (default: the job's model, and the folds of the log if it has any)."`
+	Model        string `placeholder:"PROVIDER:NAME" help:"Decide the folds anew, for this model's window and prices (default: the models that the job had, and the folds of the log if it has any)."`
 	SummaryRatio int64  `placeholder:"N" default:"20" help:"How many times shorter than its source a model's summary is taken to be, where the log has none."`
 	JSON         bool   `name:"json" help:"As JSON."`
 }
