@@ -24,6 +24,7 @@ type Builder struct {
 	instructions *instruction.Set
 	tree         tree
 	model        string    // that was asked last, or goes on
+	epochOf      string    // the model that went on when the epoch began
 	maxOutput    int64     // of the newest request
 	asked        int64     // tokens of the newest request, as it was reckoned with
 	answered     time.Time // when the newest answer came
@@ -32,11 +33,11 @@ type Builder struct {
 	ruled        int64     // estimated tokens of instructions that were read, at most
 
 	// What asks for a fold.
-	changed bool  // another model goes on, since the newest fold
+	changed bool  // another model goes on than when the epoch began
 	refused int64 // times that the length was refused since the newest answer
 	pressed bool  // it was refused since the newest fold
 	rested  bool  // there was a fold since the newest answer
-	ceiling int64 // the shortest request that the model refused for its length; 0 if none
+	ceiling int64 // the shortest request that the epoch's model refused for its length; 0 if none
 
 	// The epoch: its beginning, and the events of its conversation.
 	fold    fold
@@ -126,7 +127,7 @@ func (b *Builder) catchUp(wanted bool) {
 // readers decode an event, and return what it changes.
 var readers = map[glovebox.EventType]func(glovebox.Event) (func(*Builder), error){
 	glovebox.EventCreated: on(func(b *Builder, c glovebox.Created, _ glovebox.Event) {
-		b.created, b.model, b.head, b.talk = c, c.Model, sum{}, nil
+		b.created, b.model, b.epochOf, b.head, b.talk = c, c.Model, c.Model, sum{}, nil
 		b.opening = b.firstOpening()
 	}),
 	glovebox.EventModelRequested: on((*Builder).onRequested),
@@ -233,12 +234,13 @@ func (b *Builder) onFailed(f glovebox.ModelFailed, e glovebox.Event) {
 	b.add(e.Seq, f)
 }
 
-// modelIs records which model the job goes on with.
+// modelIs records which model the job goes on with. One that is left again
+// before the next epoch has changed nothing.
 func (b *Builder) modelIs(name string) {
-	if b.model != "" && b.model != name {
-		b.changed, b.ceiling = true, 0
+	if b.epochOf == "" {
+		b.epochOf = name
 	}
-	b.model = name
+	b.model, b.changed = name, name != b.epochOf
 }
 
 // onFolded opens the next epoch: what the tree stands for leaves, and the
@@ -257,7 +259,10 @@ func (b *Builder) onFolded(f glovebox.Folded, seq int64) {
 	b.entries = append([]entry(nil), b.entries...)
 	f.Through = b.tree.shown
 	b.fold = fold{Folded: f, seq: seq}
-	b.changed, b.pressed, b.rested = false, false, true
+	if b.changed {
+		b.ceiling = 0
+	}
+	b.changed, b.pressed, b.rested, b.epochOf = false, false, true, b.model
 	b.unopened = true
 	b.add(seq, f)
 	b.talk = nil

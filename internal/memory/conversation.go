@@ -18,6 +18,7 @@ type conversation struct {
 
 	frozen turnSize // of turns
 	model  string   // that was asked last
+	next   string   // that goes on; empty for the same
 	images imageBudget
 
 	// What the provider counted for the newest answered request, if it did,
@@ -146,7 +147,7 @@ func (c *conversation) apply(e entry) {
 			c.counted, c.countedAs = 0, 0 // what the provider counted misled
 		}
 	case glovebox.ModelChanged:
-		c.modelIs(d.Model)
+		c.next = d.Model // it may be left again before it is asked
 	case glovebox.ToolFinished:
 		c.finished(d, e.seq)
 	case glovebox.QuestionAsked:
@@ -183,15 +184,16 @@ func (c *conversation) requested(r glovebox.ModelRequested) {
 	c.requestedAs = c.estimate()
 	c.open.seen, c.open.asked, c.open.late = len(c.open.notes), true, leftOut{}
 	if r.Model != "" {
-		c.modelIs(r.Model)
+		c.goOn(r.Model)
 	}
 	if !c.early && r.Use.High > 0 {
 		c.room = roomFor(r.Use, c.b.fixedTokens())
 	}
 }
 
-// modelIs ends what only one model could read of the answers so far.
-func (c *conversation) modelIs(name string) {
+// goOn ends what only the model before could read of the answers so far, if
+// another is asked from now on.
+func (c *conversation) goOn(name string) {
 	if c.model != "" && c.model != name {
 		for i := range c.turns {
 			c.change(i, func(x glovebox.Block) (glovebox.Block, bool) {
@@ -200,13 +202,16 @@ func (c *conversation) modelIs(name string) {
 			})
 		}
 	}
-	c.model = name
+	c.model, c.next = name, ""
 }
 
 // begin ends what the tail leaves behind when an epoch begins: reasoning, and
 // images but for the newest few. The orders are restated at its end.
 func (c *conversation) begin() {
 	c.early = false
+	if c.next != "" {
+		c.goOn(c.next)
+	}
 	for i := range c.turns {
 		c.change(i, func(x glovebox.Block) (glovebox.Block, bool) { return x, x.Type != glovebox.BlockReasoning })
 	}

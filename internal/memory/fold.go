@@ -90,7 +90,7 @@ func (b *Builder) target(m Marks, reason glovebox.FoldReason) int64 {
 // it refused for its length says more than its data.
 func (b *Builder) marks(m Marks, reason glovebox.FoldReason) Marks {
 	high := m.High
-	if b.ceiling > 0 {
+	if b.ceiling > 0 && !b.changed {
 		high = min(high, b.ceiling*3/4)
 	}
 	if reason == glovebox.FoldRefused {

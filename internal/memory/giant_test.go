@@ -1,7 +1,6 @@
 package memory
 
 import (
-	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -76,43 +75,5 @@ func TestManySaid(t *testing.T) {
 	last := now.Messages[len(now.Messages)-1].Blocks
 	if text := last[len(last)-1].Text; !strings.Contains(text, fmt.Sprintf("from event %d on", first)) {
 		t.Errorf("the late message is shown as %q", text)
-	}
-}
-
-// TestModelChange: nothing that only the model before could read goes to the
-// next one, folded or not.
-func TestModelChange(t *testing.T) {
-	t.Parallel()
-	w := newWorld(MarksFor(llm.Info{Window: 200_000}, 3000, 700))
-	w.ask()
-	signed := use("g")
-	signed.Provider, signed.Opaque = "p", json.RawMessage(`{"signature":"x"}`)
-	w.record(glovebox.EventModelAnswered, glovebox.ModelAnswered{Message: glovebox.Message{Blocks: []glovebox.Block{{Type: glovebox.BlockReasoning, Provider: "p", Opaque: json.RawMessage(`{}`), Text: "hm"}, signed}}})
-	w.record(glovebox.EventToolFinished, glovebox.ToolFinished{CallID: "g", Content: []glovebox.Block{glovebox.Text("out")}})
-	if blocks := w.b.Request(1).Messages[1].Blocks; len(blocks) != 2 || len(blocks[1].Opaque) == 0 {
-		t.Fatalf("%+v", blocks)
-	}
-	w.ask()
-	w.answer(glovebox.Usage{}, 0, glovebox.Block{Type: glovebox.BlockReasoning, Provider: "p", Opaque: json.RawMessage(`{}`)})
-	w.model = "x:z"
-	w.record(glovebox.EventModelChanged, glovebox.ModelChanged{Model: w.model})
-	for range 2 {
-		r := w.b.Request(1)
-		if err := checkLegal(r); err != nil {
-			t.Error(err)
-		}
-		for _, m := range r.Messages {
-			for _, x := range m.Blocks {
-				if x.Type == glovebox.BlockReasoning || len(x.Opaque) > 0 {
-					t.Errorf("%+v of the model before", x)
-				}
-			}
-		}
-		if err := w.room(); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if w.folds != 1 || w.b.fold.Through != 0 || w.b.fold.Reason != glovebox.FoldModel {
-		t.Errorf("fold %+v", w.b.fold)
 	}
 }

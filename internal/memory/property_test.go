@@ -170,7 +170,7 @@ func (v *watcher) see(e glovebox.Event) {
 	case glovebox.EventInstructions:
 		r, _ := glovebox.Decode[glovebox.InstructionsRead](e)
 		v.instructions = strings.TrimSpace(r.Text)
-	case glovebox.EventFolded, glovebox.EventModelChanged:
+	case glovebox.EventFolded:
 		v.answered = nil
 	case glovebox.EventModelRequested, glovebox.EventModelAnswered:
 	default:
