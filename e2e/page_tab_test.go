@@ -109,8 +109,9 @@ func (b *tab) hear(e any) {
 }
 
 // screenGone is what noVNC says when a job, and with it the machine's screen,
-// ends before the page has heard of it.
-var screenGone = []string{"response code: 410", "status of 410", "WebSocket on-error event", "Connection closed (code: ", "disconnected RFB"}
+// ends before the page has heard of it, and what the browser says when someone
+// leaves before the screen is there.
+var screenGone = []string{"closed before the connection is established", "response code: 410", "status of 410", "WebSocket on-error event", "Connection closed (code: ", "disconnected RFB"}
 
 // checkClean fails the test if the page reached for anything but the server, or
 // the browser complained of it; excuses are pieces of complaints that are meant
@@ -237,7 +238,7 @@ func (b *tab) press(name string) {
 
 // clickOn clicks the middle of the element that an expression gives, once it
 // no longer moves.
-func (b *tab) clickOn(element string) {
+func (b *tab) clickOn(element string, o ...chromedp.MouseOption) {
 	b.t.Helper()
 	var at struct{ X, Y float64 }
 	b.get(`new Promise((done, fail) => {
@@ -251,7 +252,7 @@ func (b *tab) clickOn(element string) {
 			last = now;
 		}, 30);
 	})`, &at)
-	b.do("click", chromedp.MouseClickXY(at.X, at.Y))
+	b.do("click", chromedp.MouseClickXY(at.X, at.Y, o...))
 }
 
 // front brings the tab before those that it opened: one behind is not drawn.
