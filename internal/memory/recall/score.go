@@ -17,7 +17,7 @@ const (
 	lengths     = .5        // b of BM25
 	decay       = .5        // of a passage's weight with each step away
 	wideDecay   = .65       // the same, for what the feedback brings
-	aboutWeight = 2.0       // of who speaks and when, which belong to one passage alone
+	aboutWeight = 3.0       // of who speaks and when, which belong to one passage alone
 	closeWeight = .5        // of terms that stand within the length of a sentence
 	sentence    = 160       // bytes of that length
 	pause       = time.Hour // what is further apart is another conversation
