@@ -3,6 +3,7 @@
 package kernel
 
 import (
+	"context"
 	"crypto/hmac"
 	"crypto/sha256"
 	_ "embed"
@@ -48,15 +49,11 @@ func (m *Manager) Renew(entropy []byte) {
 		return
 	}
 	for _, k := range all {
-		select {
-		case k.turn <- struct{}{}:
-		default: // a cell runs: it is in use
+		if !k.takeUnused(m.ctx) {
 			continue
 		}
-		k.mu.Lock()
-		l, used := k.live, k.used
-		k.mu.Unlock()
-		if l == nil || used {
+		l, unused := k.unused()
+		if !unused {
 			k.give()
 			continue
 		}
@@ -66,6 +63,30 @@ func (m *Manager) Renew(entropy []byte) {
 				m.kill(l)
 			}
 		})
+	}
+}
+
+// unused returns the process of a kernel, and whether it runs and belongs to
+// no job yet.
+func (k *kernel) unused() (*live, bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.live, k.live != nil && !k.used
+}
+
+// takeUnused takes the turn of a kernel that belongs to no job. A silent cell
+// that has it is ours, and short.
+func (k *kernel) takeUnused(ctx context.Context) bool {
+	if _, unused := k.unused(); !unused {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(ctx, renewTimeout)
+	defer cancel()
+	select {
+	case k.turn <- struct{}{}:
+		return true
+	case <-ctx.Done():
+		return false
 	}
 }
 
