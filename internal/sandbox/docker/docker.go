@@ -25,6 +25,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/containerd/errdefs"
@@ -280,12 +281,14 @@ func info(c container.InspectResponse) (i sandbox.Info, ok bool) {
 	case c.State.Paused:
 		i.State = sandbox.Paused
 	case !c.State.Running:
-		i.State, i.Cause = sandbox.Ended, cause(c.State)
+		i.State, i.Cause = sandbox.Ended, cause(c.State, enforced(c.HostConfig))
 	}
 	return i, true
 }
 
-func cause(s *container.State) string {
+// cause says why a container ended. The engine may hear later than of its end
+// that it was for want of memory.
+func cause(s *container.State, enforced map[string]string) string {
 	switch {
 	case s.Status == container.StateCreated:
 		return "it was never started"
@@ -293,6 +296,8 @@ func cause(s *container.State) string {
 		return "killed: out of memory"
 	case s.Error != "":
 		return fmt.Sprintf("%.200s", s.Error)
+	case s.ExitCode == 128+int(syscall.SIGKILL) && enforced["memory_bytes"] != "":
+		return "killed, most likely since it was out of memory"
 	case s.ExitCode > 128:
 		return fmt.Sprintf("the guest was ended by signal %d", s.ExitCode-128)
 	}

@@ -381,7 +381,7 @@ func (m *Manager) List() []State {
 	list := make([]State, 0, len(all))
 	for _, k := range all {
 		k.mu.Lock()
-		list = append(list, State{Name: k.name, Language: k.language, Busy: k.running, Cells: k.cells})
+		list = append(list, State{Name: k.name, Language: k.language, Busy: k.running && !k.run.over(), Cells: k.cells})
 		k.mu.Unlock()
 	}
 	return list

@@ -274,3 +274,10 @@ func (r *Run) settle() {
 
 // escapes are the sequences with which kernels colour tracebacks.
 var escapes = regexp.MustCompile(`\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(\x07|\x1b\\)|\x1b[@-Z\\-_]`)
+
+// over reports whether a cell has ended.
+func (r *Run) over() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.ended
+}

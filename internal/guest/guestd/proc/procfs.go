@@ -107,9 +107,15 @@ func family(pid int, marker string, self int) []stat {
 }
 
 // hasMarker reports whether a process was started with the marker in its
-// environment.
+// environment. One that starts another program at this moment has none for a
+// moment; one that has none at all is looked at a few times in vain.
 func hasMarker(pid int, marker []byte) bool {
-	env, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
+	path := "/proc/" + strconv.Itoa(pid) + "/environ"
+	env, err := os.ReadFile(path)
+	for try := 0; err == nil && len(env) == 0 && try < 5; try++ {
+		time.Sleep(time.Millisecond) //nolint:forbidigo // nothing tells when it has one
+		env, err = os.ReadFile(path)
+	}
 	if err != nil {
 		return false
 	}
