@@ -15,6 +15,7 @@
 package guest
 
 import (
+	"crypto/rand"
 	"io"
 	"io/fs"
 	"net"
@@ -42,6 +43,19 @@ type Settings struct {
 	Now      time.Time         // the clock, for guests that were frozen; zero leaves it alone
 	Secret   []byte            // 32 random bytes of this machine alone, from which the secrets of its services are derived; empty leaves them alone
 	Seed     []byte            // mixed into the random pool, for guests that were frozen
+}
+
+// OfMachine returns s with what a machine has for itself. It may be one of many
+// from one template: what must differ between them is new, unless secret is
+// what was made new for it already.
+func (s Settings) OfMachine(now time.Time, secret []byte) Settings {
+	s.Hostname, s.Now, s.Secret, s.Seed = "glovebox", now, secret, nil
+	if secret == nil {
+		s.Secret, s.Seed = make([]byte, 32), make([]byte, 32)
+		rand.Read(s.Secret)
+		rand.Read(s.Seed)
+	}
+	return s
 }
 
 // Command is a process to start. It runs as UID in a session of its own.

@@ -2,7 +2,6 @@ package worker
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"io"
 	"sync"
@@ -280,18 +279,11 @@ func (b *box) dial(ctx context.Context, id sandbox.ID) (*guest.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := b.h.r.o.GuestSettings
-	s.Hostname, s.Now = "glovebox", b.h.r.o.Now()
-	// The machine may be one of many from one template: what must differ
-	// between them is new each time. Services are told their new secrets.
+	var secret []byte
 	if g, ok := b.h.r.o.Driver.(sandbox.Greeter); ok {
-		s.Secret = g.Secret(id) // what was made new for it already
+		secret = g.Secret(id) // what was made new for it already
 	}
-	if s.Secret == nil {
-		s.Seed, s.Secret = make([]byte, 32), make([]byte, 32)
-		rand.Read(s.Seed)
-		rand.Read(s.Secret)
-	}
+	s := b.h.r.o.GuestSettings.OfMachine(b.h.r.o.Now(), secret)
 	if err := c.Bind(ctx, s); err != nil {
 		// The host name and the clock may be the sandbox's own to keep; then
 		// the guest answers, and all else is in place.

@@ -2,7 +2,6 @@ package pool_test
 
 import (
 	"context"
-	"crypto/rand"
 	"io"
 	"log/slog"
 	"maps"
@@ -120,15 +119,11 @@ func start(t tb, d sandbox.Driver) machine {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := guest.Settings{Hostname: "glovebox", Now: time.Now()}
+	var secret []byte
 	if g, ok := d.(sandbox.Greeter); ok {
-		s.Secret = g.Secret(id)
+		secret = g.Secret(id)
 	}
-	if s.Secret == nil {
-		s.Secret, s.Seed = make([]byte, 32), make([]byte, 32)
-		rand.Read(s.Secret)
-		rand.Read(s.Seed)
-	}
+	s := guest.Settings{}.OfMachine(time.Now(), secret)
 	if err := c.Bind(ctx, s); err != nil && glovebox.CodeOf(err) != glovebox.CodeUnavailable {
 		t.Fatal(err)
 	}

@@ -9,7 +9,6 @@ package pool
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -268,11 +267,10 @@ func (d *Driver) takeConn(id sandbox.ID) net.Conn {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	g, ok := d.greeted[id]
-	c := g.conn
-	if g.conn = nil; ok {
-		d.greeted[id] = g
+	if ok {
+		d.greeted[id] = greeted{secret: g.secret}
 	}
-	return c
+	return g.conn
 }
 
 // Secret implements [sandbox.Greeter].
@@ -402,10 +400,7 @@ func greet(ctx context.Context, conn net.Conn, s guest.Settings) ([]byte, error)
 	if err != nil {
 		return nil, err
 	}
-	s.Hostname, s.Now = "glovebox", time.Now()
-	s.Secret, s.Seed = make([]byte, 32), make([]byte, 32)
-	rand.Read(s.Secret)
-	rand.Read(s.Seed)
+	s = s.OfMachine(time.Now(), nil)
 	// The host name and the clock may be the machine's own to keep.
 	if err = c.Bind(ctx, s); err == nil || glovebox.CodeOf(err) == glovebox.CodeUnavailable {
 		err = touch(ctx, c)

@@ -2,7 +2,6 @@ package template
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"os"
@@ -169,12 +168,8 @@ func (d *Driver) freeze(ctx context.Context, key, dir string) (err error) {
 	if err != nil {
 		return err
 	}
-	s := d.o.Settings
-	s.Hostname, s.Now = "glovebox", time.Now()
 	// Secrets that only this machine ever had: those of jobs replace them.
-	s.Secret, s.Seed = make([]byte, 32), make([]byte, 32)
-	rand.Read(s.Secret)
-	rand.Read(s.Seed)
+	s := d.o.Settings.OfMachine(time.Now(), nil)
 	if err = c.Bind(ctx, s); err != nil && kept(ctx, c, err) {
 		err = nil // its host name or clock is its own to keep
 	}

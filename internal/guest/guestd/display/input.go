@@ -5,6 +5,7 @@ package display
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 	"unicode/utf8"
 
@@ -39,22 +40,20 @@ func (d *Display) Input(ctx context.Context, items []guest.Input) error {
 	if len(items) > maxItems {
 		return glovebox.Invalid("input", "send fewer at once", "%d items are more than %d", len(items), maxItems)
 	}
-	chords := make([][]keysym, len(items))
-	var wanted []keysym
+	syms := make([][]keysym, len(items))
 	for i, it := range items {
 		var err error
-		if chords[i], err = checkInput(it); err != nil {
+		if syms[i], err = checkInput(it); err != nil {
 			return err
 		}
-		wanted = append(append(wanted, chords[i]...), textSyms(it.Text)...)
 	}
 	// Programs ask for the meanings of keys at the first one that reaches them,
 	// and Xlib misses what changes while it asks: so they change before.
-	if err := d.prepare(ctx, wanted); err != nil {
+	if err := d.prepare(ctx, slices.Concat(syms...)); err != nil {
 		return err
 	}
 	var held held
-	err := d.inputAll(ctx, items, chords, &held)
+	err := d.inputAll(ctx, items, syms, &held)
 	if err != nil && !held.empty() {
 		clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), Timeout)
 		defer cancel()
@@ -63,17 +62,17 @@ func (d *Display) Input(ctx context.Context, items []guest.Input) error {
 	return err
 }
 
-func (d *Display) inputAll(ctx context.Context, items []guest.Input, chords [][]keysym, h *held) error {
+func (d *Display) inputAll(ctx context.Context, items []guest.Input, syms [][]keysym, h *held) error {
 	for i, it := range items {
 		var err error
 		switch it.Kind {
 		case guest.InputPause:
 			err = sleep(ctx, it.Pause)
 		case guest.InputType:
-			err = d.typeText(ctx, it.Text)
+			err = d.typeText(ctx, syms[i])
 		default:
-			if err = d.prepare(ctx, chords[i]); err == nil {
-				err = d.with(ctx, &d.input, func(c *conn) error { return d.act(c, it, chords[i], h) })
+			if err = d.prepare(ctx, syms[i]); err == nil {
+				err = d.with(ctx, &d.input, func(c *conn) error { return d.act(c, it, syms[i], h) })
 			}
 		}
 		if err != nil {
@@ -97,7 +96,7 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// checkInput checks one item and reads its chord.
+// checkInput checks one item and returns its chord, or what its text is typed with.
 func checkInput(it guest.Input) ([]keysym, error) {
 	switch it.Kind {
 	case guest.InputMove:
@@ -116,11 +115,15 @@ func checkInput(it guest.Input) ([]keysym, error) {
 		if !utf8.ValidString(it.Text) {
 			return nil, glovebox.Invalid("text", "send UTF-8", "the text is not valid UTF-8")
 		}
+		var syms []keysym
 		for _, r := range it.Text {
-			if _, ok := runeSym(r); !ok {
+			s, ok := runeSym(r)
+			if !ok {
 				return nil, glovebox.Invalid("text", "leave it out", "%U can't be typed", r)
 			}
+			syms = append(syms, s)
 		}
+		return syms, nil
 	case guest.InputKey, guest.InputKeyDown, guest.InputKeyUp:
 		return parseChord(it.Keys)
 	case guest.InputPause:
@@ -279,8 +282,8 @@ func (d *Display) press(c *conn, x ext, kind guest.InputKind, chord []keysym, h 
 const lockMask = 2
 
 // typeText types a text, in batches between which others get their turn.
-func (d *Display) typeText(ctx context.Context, text string) error {
-	for syms := textSyms(text); len(syms) > 0; {
+func (d *Display) typeText(ctx context.Context, syms []keysym) error {
+	for len(syms) > 0 {
 		var done int
 		var wait time.Duration
 		err := d.with(ctx, &d.input, func(c *conn) error {
@@ -299,16 +302,6 @@ func (d *Display) typeText(ctx context.Context, text string) error {
 		}
 	}
 	return nil
-}
-
-// textSyms returns what stands for the characters of a text.
-func textSyms(text string) []keysym {
-	var syms []keysym
-	for _, r := range text {
-		s, _ := runeSym(r)
-		syms = append(syms, s)
-	}
-	return syms
 }
 
 // typeSome types as many of syms as can be typed now.

@@ -49,12 +49,8 @@ func (m *Manager) Renew(entropy []byte) {
 		return
 	}
 	for _, k := range all {
-		if !k.takeUnused(m.ctx) {
-			continue
-		}
-		l, unused := k.unused()
-		if !unused {
-			k.give()
+		l := k.takeUnused(m.ctx)
+		if l == nil {
 			continue
 		}
 		m.wg.Go(func() {
@@ -66,28 +62,36 @@ func (m *Manager) Renew(entropy []byte) {
 	}
 }
 
-// unused returns the process of a kernel, and whether it runs and belongs to
-// no job yet.
-func (k *kernel) unused() (*live, bool) {
+// unused returns the process of a kernel that runs and belongs to no job yet;
+// nil of others.
+func (k *kernel) unused() *live {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return k.live, k.live != nil && !k.used
+	if k.used {
+		return nil
+	}
+	return k.live
 }
 
-// takeUnused takes the turn of a kernel that belongs to no job. A silent cell
-// that has it is ours, and short.
-func (k *kernel) takeUnused(ctx context.Context) bool {
-	if _, unused := k.unused(); !unused {
-		return false
+// takeUnused takes the turn of a kernel that belongs to no job, and returns
+// its process; nil of others, whose turn is not taken. A silent cell that has
+// the turn is ours, and short.
+func (k *kernel) takeUnused(ctx context.Context) *live {
+	if k.unused() == nil {
+		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, renewTimeout)
 	defer cancel()
 	select {
 	case k.turn <- struct{}{}:
-		return true
 	case <-ctx.Done():
-		return false
+		return nil
 	}
+	l := k.unused()
+	if l == nil {
+		k.give()
+	}
+	return l
 }
 
 // renew gives a Python kernel a new key and seeds. The caller has the turn.

@@ -90,6 +90,13 @@ func newRun(restarted bool) *Run {
 // Done is closed when the cell has ended.
 func (r *Run) Done() <-chan struct{} { return r.done }
 
+// over reports whether a cell has ended.
+func (r *Run) over() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.ended
+}
+
 // Follow calls f with each piece of output, from the first on, until the cell
 // has ended, f fails or ctx ends.
 func (r *Run) Follow(ctx context.Context, f func(Output) error) (Result, error) {
@@ -274,10 +281,3 @@ func (r *Run) settle() {
 
 // escapes are the sequences with which kernels colour tracebacks.
 var escapes = regexp.MustCompile(`\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(\x07|\x1b\\)|\x1b[@-Z\\-_]`)
-
-// over reports whether a cell has ended.
-func (r *Run) over() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.ended
-}
