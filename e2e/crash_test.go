@@ -10,10 +10,10 @@ import (
 	"github.com/glovebox-dev/glovebox"
 )
 
-// stepsModel names the conversation of testdata/steps.replay.
-func stepsModel(t *testing.T) string {
+// replayModel names the recorded conversation testdata/NAME.replay.
+func replayModel(t *testing.T, name string) string {
 	t.Helper()
-	path, err := filepath.Abs("testdata/steps.replay")
+	path, err := filepath.Abs("testdata/" + name + ".replay")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -29,7 +29,7 @@ func TestCrashSweep(t *testing.T) {
 		moments = 6
 	}
 	data := dataDir(t)
-	model := stepsModel(t)
+	model := replayModel(t, "steps")
 	rng := rand.New(rand.NewPCG(1, 2)) // the same moments in every run
 	s := serve(t, data, "--model", model)
 	killed := 0

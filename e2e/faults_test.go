@@ -38,15 +38,16 @@ func (s *server) scheduleArchive(t *testing.T, task, model, path string) string 
 	return filepath.Base(header.Get("Location"))
 }
 
-// TestSandboxDies kills the sandbox under a job: it is rebuilt from the last
-// checkpoint, at most three times.
+// TestSandboxDies kills the sandbox under a job while a call waits in it: it is
+// rebuilt from the last checkpoint, with what was done before the call and
+// without what the call did, and the call is made again.
 func TestSandboxDies(t *testing.T) {
 	data := dataDir(t)
-	s := serve(t, data, "--model", stepsModel(t))
-	id := s.schedule("Take six steps.")
+	s := serve(t, data, "--model", replayModel(t, "lost"))
+	id := s.schedule("Leave traces.")
 	kills := 0
 	s.follow(id, func(e glovebox.Event) bool {
-		if e.Type == glovebox.EventCheckpoint && kills < 2 && killSandboxes(t, data) {
+		if e.Type == glovebox.EventToolStarted && bytes.Contains(decode[glovebox.ToolStarted](t, e).Input, []byte("sandbox[.]lost")) && kills < 2 && killSandboxes(t, data) {
 			kills++
 		}
 		return true
@@ -56,23 +57,25 @@ func TestSandboxDies(t *testing.T) {
 		t.Fatalf("after %d dead sandboxes: %+v, %+v", kills, st, st.Error)
 	}
 	checkLaws(t, s, id)
-	checkTraces(t, s, id, download(t, s, id)["log.txt"])
+	if got, want := download(t, s, id)["log.txt"], "step-1\nstep-2\nstep-3\nstep-4\n"; got != want {
+		t.Errorf("the traces are %q, want %q", got, want)
+	}
 	lost := 0
 	for _, e := range s.events(id) {
 		if e.Type == glovebox.EventSandboxLost {
 			lost++
 		}
 	}
-	if lost != kills || kills == 0 {
-		t.Errorf("%d sandboxes were killed, the log tells of %d", kills, lost)
+	if lost != kills || kills != 2 {
+		t.Errorf("%d sandboxes were killed, the log tells of %d; want 2", kills, lost)
 	}
 }
 
 // TestSandboxDiesAgainAndAgain ends the job with a clear error.
 func TestSandboxDiesAgainAndAgain(t *testing.T) {
 	data := dataDir(t)
-	s := serve(t, data, "--model", stepsModel(t))
-	id := s.schedule("Take six steps.")
+	s := serve(t, data, "--model", replayModel(t, "waits"))
+	id := s.schedule("Wait.")
 	s.follow(id, func(e glovebox.Event) bool {
 		if e.Type == glovebox.EventSandboxReady {
 			killSandboxes(t, data)
@@ -111,11 +114,11 @@ func killSandboxes(t *testing.T, data string) bool {
 // given back, and the next server finishes it in the same sandbox.
 func TestHandOver(t *testing.T) {
 	data := dataDir(t)
-	s := serve(t, data, "--model", stepsModel(t))
+	s := serve(t, data, "--model", replayModel(t, "steps"))
 	id := s.schedule("Take six steps.")
 	s.follow(id, func(e glovebox.Event) bool { return e.Type != glovebox.EventToolFinished })
 	s.stop()
-	s = serve(t, data, "--model", stepsModel(t))
+	s = serve(t, data, "--model", replayModel(t, "steps"))
 	if st := s.finish(id); st.Status != glovebox.StatusComplete {
 		t.Fatalf("got %+v, %+v", st, st.Error)
 	}
