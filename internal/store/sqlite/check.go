@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
-	"io"
 	"os"
 
 	"github.com/glovebox-dev/glovebox"
@@ -37,25 +36,25 @@ func (s *Store) Check(ctx context.Context) error {
 }
 
 // checkFile looks at the file itself: what SQLite has in memory may hide what
-// happened to it.
+// happened to it. It is not opened anew, since closing it again would cost SQLite
+// its locks.
 func (s *Store) checkFile() error {
 	bad := func(msg string, err error) error {
 		return &glovebox.Error{Code: glovebox.CodeUnavailable, Op: "check store", Msg: msg, Hint: "look into the server's log", Err: err}
 	}
-	f, err := os.Open(s.path)
+	named, err := os.Stat(s.path)
 	if err != nil {
 		return bad("the database can't be read", err)
 	}
-	defer f.Close()
-	info, err := f.Stat()
+	info, err := s.file.Stat()
 	if err != nil {
 		return bad("the database can't be read", err)
 	}
-	if s.file != nil && !os.SameFile(info, s.file) {
+	if !os.SameFile(info, named) {
 		return bad("the database was replaced under the running server", nil)
 	}
 	head := make([]byte, 100)
-	if _, err := io.ReadFull(f, head); err != nil || !bytes.HasPrefix(head, []byte("SQLite format 3\x00")) {
+	if _, err := s.file.ReadAt(head, 0); err != nil || !bytes.HasPrefix(head, []byte("SQLite format 3\x00")) {
 		return bad("the database is damaged", errors.New("its file does not begin like one"))
 	}
 	page := int64(binary.BigEndian.Uint16(head[16:]))

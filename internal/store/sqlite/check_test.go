@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/glovebox-dev/glovebox"
 	"github.com/glovebox-dev/glovebox/internal/store"
 )
@@ -73,6 +75,36 @@ func TestCheck(t *testing.T) {
 				s.Close() // whatever it says of such a file
 			}
 		})
+	}
+}
+
+// TestCheckKeepsTheLocks: after a check, another process still sees that the
+// database is in use, and leaves the write-ahead log alone when it closes it.
+func TestCheckKeepsTheLocks(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "db")
+	s, err := Open(path, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close() // after s: it would cost the locks, too
+	defer s.Close()
+	for _, when := range []string{"before", "after"} {
+		// What a process asks that wants the file for itself: for any lock on it.
+		lock := unix.Flock_t{Type: unix.F_WRLCK}
+		if err := unix.FcntlFlock(f.Fd(), unix.F_OFD_GETLK, &lock); err != nil {
+			t.Fatal(err)
+		}
+		if lock.Type != unix.F_RDLCK {
+			t.Errorf("%s the check, the lock is %d, want a shared one", when, lock.Type)
+		}
+		if err := s.Check(t.Context()); err != nil {
+			t.Error(err)
+		}
 	}
 }
 

@@ -74,7 +74,7 @@ type Options struct {
 // Store is a [store.Store] in a SQLite file.
 type Store struct {
 	path  string
-	file  os.FileInfo // what path was when it was opened; nil: not known
+	file  *os.File // path, as it was when it was opened; see Close
 	now   func() time.Time
 	write *sql.DB // one connection, the writer's
 	read  *sql.DB
@@ -96,11 +96,11 @@ func Open(path string, o Options) (_ *Store, err error) {
 	if o.CacheBytes == 0 {
 		o.CacheBytes = 32 << 20
 	}
-	if err := prepareFile(path); err != nil {
+	file, err := prepareFile(path)
+	if err != nil {
 		return nil, err
 	}
-	s := &Store{path: path, now: o.Now, cache: newCache(o.CacheBytes), hub: newHub()}
-	s.file, _ = os.Stat(path)
+	s := &Store{path: path, file: file, now: o.Now, cache: newCache(o.CacheBytes), hub: newHub()}
 	defer func() {
 		if err != nil {
 			_ = s.closeDBs()
@@ -145,6 +145,12 @@ func (s *Store) closeDBs() error {
 	if s.write != nil { // last: the last connection folds the WAL into the file
 		errs = append(errs, s.write.Close())
 	}
+	// Not before: whichever descriptor of a file a process closes, it loses all
+	// its locks on it, and with SQLite's another process could take itself for
+	// the last and remove the write-ahead log that is in use here.
+	if err := s.file.Close(); !errors.Is(err, os.ErrClosed) {
+		errs = append(errs, err)
+	}
 	return errors.Join(errs...)
 }
 
@@ -160,18 +166,15 @@ func openDB(path, extra string) (*sql.DB, error) {
 }
 
 // prepareFile makes the directory and an empty file with narrow modes, before
-// SQLite would make it with wide ones. The -wal and -shm files get the mode
-// of the file.
-func prepareFile(path string) error {
+// SQLite would make it with wide ones, and opens it. The -wal and -shm files
+// get the mode of the file.
+func prepareFile(path string) (*os.File, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return dirError(path, err)
+		return nil, dirError(path, err)
 	}
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
-		return dirError(path, err)
-	}
-	if err := f.Close(); err != nil {
-		return dirError(path, err)
+		return nil, dirError(path, err)
 	}
 	// The names, too, have to survive a loss of power.
 	for _, dir := range []string{filepath.Dir(path), filepath.Dir(filepath.Dir(path))} {
@@ -182,10 +185,11 @@ func prepareFile(path string) error {
 		err = d.Sync()
 		d.Close()
 		if err != nil {
-			return dirError(path, err)
+			f.Close()
+			return nil, dirError(path, err)
 		}
 	}
-	return nil
+	return f, nil
 }
 
 func dirError(path string, err error) error {
