@@ -42,16 +42,21 @@ type clerk struct {
 	checked   bool  // it says what it should
 	summaries summaries
 
-	events chan string // what the test is to react to
+	begun  chan struct{} // closed when the user has said the first rule
+	events chan string   // what the test is to react to
 }
 
 func newClerk(t *testing.T, r records) *clerk {
 	t.Helper()
-	return &clerk{t: t, records: r, next: 1, found: map[string]string{}, lacking: map[string]bool{}, seen: map[string]bool{}, events: make(chan string, 64)}
+	return &clerk{t: t, records: r, next: 1, found: map[string]string{}, lacking: map[string]bool{}, seen: map[string]bool{}, begun: make(chan struct{}), events: make(chan string, 64)}
 }
 
 // reply answers a request.
 func (c *clerk) reply(s llmtest.Sent) llmtest.Answer {
+	select {
+	case <-c.begun:
+	case <-c.t.Context().Done():
+	}
 	c.rules(s)
 	if spans := spansAsked(s); spans != nil {
 		return c.summaries.write(c, spans)

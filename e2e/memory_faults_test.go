@@ -20,13 +20,17 @@ import (
 
 // scene is a job that something happens to which a window can't take.
 type scene struct {
-	actor
-	t      *testing.T
-	id     string // of its job
-	name   string // its task begins with "Scene NAME."
-	api    llmtest.API
-	events chan string
+	id   string // of its job
+	name string // its task begins with "Scene NAME."
 
+	events chan told     // what the test is to do
+	over   chan struct{} // closed when the job has ended
+
+	mu sync.Mutex // held while a request is answered: that of a call that was stopped may still be
+	actor
+	untold []chan struct{} // of what was told since it was last waited for
+
+	look      func(s llmtest.Sent) // at every request; may be nil
 	act       func(c *scene, s llmtest.Sent, results []string) llmtest.Answer
 	summarize func(c *scene, n int) string // the answer to a request for n summaries; nil for good ones
 	refuse    func(c *scene, s llmtest.Sent) bool
@@ -35,6 +39,33 @@ type scene struct {
 	summaries int
 	refused   int
 	most      struct{ images, blocks int } // of a request
+}
+
+// told is what a scene has the test do: a message of the user's, or "model NAME"
+// for another model.
+type told struct {
+	what string
+	done chan struct{} // closed when the server has it
+}
+
+// tell has the test do something, beside what the job does.
+func (c *scene) tell(what string) {
+	done := make(chan struct{})
+	c.untold = append(c.untold, done)
+	c.events <- told{what, done}
+}
+
+// settle waits until the server has what was told. What it has takes effect
+// before the next request to the model; without this the job could be over by
+// then, or the next wish be there.
+func (c *scene) settle() {
+	for _, done := range c.untold {
+		select {
+		case <-done:
+		case <-c.over:
+		}
+	}
+	c.untold = nil
 }
 
 // stage has the scenes on a server of each provider.
@@ -58,7 +89,11 @@ func (c *scene) task() string {
 }
 
 func (c *scene) reply(s llmtest.Sent) llmtest.Answer {
-	c.api = s.API
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.look != nil {
+		c.look(s)
+	}
 	images, blocks := 0, 0
 	for _, m := range s.Messages {
 		for _, b := range m.Blocks {
@@ -124,7 +159,7 @@ func TestMemoryFaults(t *testing.T) {
 	s := serveWith(t, nil, env, data, "--model", "anthropic:scripted", "--concurrency", "4")
 	var playing sync.WaitGroup
 	for _, c := range g.scenes {
-		c.t, c.events = t, make(chan string, 64)
+		c.events, c.over = make(chan told, 64), make(chan struct{})
 		c.id = s.scheduleWith(c.task(), `{"limits":{"steps":200}}`, pictures(t))
 		playing.Go(func() { c.play(s) })
 	}
@@ -167,22 +202,22 @@ func logMemory(t *testing.T, log []glovebox.Event) {
 
 // play waits until a job has ended, and does what its scene asks for.
 func (c *scene) play(s *server) {
-	ended := make(chan struct{})
 	go func() {
-		defer close(ended)
+		defer close(c.over)
 		s.follow(c.id, func(e glovebox.Event) bool { return e.Type != glovebox.EventFinished })
 	}()
 	for {
 		select {
-		case what := <-c.events:
-			path, kind, body := "/messages", "text/plain", what
-			if model, ok := strings.CutPrefix(what, "model "); ok {
+		case e := <-c.events:
+			path, kind, body := "/messages", "text/plain", e.what
+			if model, ok := strings.CutPrefix(e.what, "model "); ok {
 				path, kind, body = "/model", "application/json", fmt.Sprintf(`{"model":%q}`, model)
 			}
 			if code, _, answer := s.call(http.MethodPost, "/jobs/"+c.id+path, kind, body); code/100 != 2 {
-				s.t.Errorf("%.40s: %d %s", what, code, answer)
+				s.t.Errorf("%.40s: %d %s", e.what, code, answer)
 			}
-		case <-ended:
+			close(e.done)
+		case <-c.over:
 			return
 		}
 	}
@@ -227,16 +262,22 @@ func tinyScene() *scene {
 // 5 MB.
 func giantScene() *scene {
 	pasted := false
-	return &scene{name: "giant", act: func(c *scene, s llmtest.Sent, _ []string) llmtest.Answer {
-		pasted = pasted || strings.Contains(llmtest.Text(s.Last()), "The user pastes this line")
+	return &scene{name: "giant", look: func(s llmtest.Sent) {
+		pasted = pasted || slices.ContainsFunc(s.Messages, func(m glovebox.Message) bool {
+			return m.Role == glovebox.RoleUser && strings.Contains(llmtest.Text(m), "The user pastes this line")
+		})
+	}, act: func(c *scene, _ llmtest.Sent, _ []string) llmtest.Answer {
 		switch c.step {
 		case 1:
 			return c.do("I print a lot.", call("shell", obj{"command": "seq 1 200000"}), call("shell", obj{"command": "seq 200000 | tr -d '\\n'"}))
 		case 2:
-			c.events <- strings.Repeat("The user pastes this line again and again.\n", 5<<20/43)
+			c.tell(strings.Repeat("The user pastes this line again and again.\n", 5<<20/43))
 			return c.do("And more of it.", c.prints(1), c.prints(2), c.prints(3), c.prints(4), c.prints(5), c.prints(6), c.prints(7), c.prints(8))
 		}
-		if c.step < 12 {
+		if c.step == 11 {
+			c.settle()
+		}
+		if c.step < 13 {
 			return c.do("On.", c.prints(c.step))
 		}
 		return c.finish()
@@ -344,12 +385,15 @@ func switchScene() *scene {
 			heard = append(heard, s.API)
 		}
 		if c.step%5 == 0 && c.step/5 <= len(order) {
-			c.events <- "model " + order[c.step/5-1]
+			c.tell("model " + order[c.step/5-1])
+		}
+		if c.step%5 == 2 { // beside two answers, and what they call, it may come when it likes
+			c.settle()
 		}
 		if c.step >= 5*len(order)+8 {
 			return c.finish()
 		}
-		return c.do("On.", c.prints(c.step), call("shell", obj{"command": "sleep 0.2"})) // so that the change comes within a few steps
+		return c.do("On.", c.prints(c.step), call("shell", obj{"command": "sleep 0.2"}))
 	}, check: func(t *testing.T, c *scene, st status, log []glovebox.Event) {
 		t.Helper()
 		want := []llmtest.API{llmtest.Anthropic, llmtest.OpenAI, llmtest.Gemini, llmtest.Chat, llmtest.Gemini, llmtest.Anthropic}
@@ -365,11 +409,12 @@ func hurryScene() *scene {
 	models := []string{"openai:scripted", "chat:scripted", "gemini:gemini-3-scripted", "anthropic:another", "openai:another", "anthropic:scripted"}
 	return &scene{name: "hurry", act: func(c *scene, _ llmtest.Sent, _ []string) llmtest.Answer {
 		if c.step > 45 {
+			c.settle()
 			return c.finish()
 		}
 		if c.step%3 == 0 {
 			for i := range 1 + c.step%2 {
-				c.events <- "model " + models[(c.step/3+i)%len(models)]
+				c.tell("model " + models[(c.step/3+i)%len(models)])
 			}
 		}
 		return c.do("On.", c.prints(c.step))

@@ -43,6 +43,7 @@ func TestMemory(t *testing.T) {
 	s := start()
 	id := s.scheduleWith(clerkTask, fmt.Sprintf(`{"limits":{"steps":%d,"tokens":%d}}`, 300+n, 20_000_000+n*100_000), r.zip(t))
 	s.say(id, userRule)
+	close(c.begun)
 	killed := c.attend(s, id, start)
 	s = killed.server
 	st := s.status(id)
@@ -90,6 +91,7 @@ var killAfter = map[glovebox.EventType]struct {
 func (c *clerk) attend(s *server, id string, start func() *server) attended {
 	a := attended{server: s}
 	counts, seen := map[glovebox.EventType]int{}, int64(0)
+	unsaid := 0 // facts for the next server: this one was killed
 	for {
 		ended := make(chan bool, 1)
 		go func(s *server) {
@@ -107,28 +109,36 @@ func (c *clerk) attend(s *server, id string, start func() *server) attended {
 			})
 			ended <- done
 		}(a.server)
-		over := false
+		over, killed := false, false
 		for !over {
 			select {
 			case what := <-c.events:
 				switch why, kill := strings.CutPrefix(what, "kill "); {
 				case kill:
 					a.server.kill()
-					a.why = append(a.why, why)
-				case what == "say a fact":
+					a.why, killed = append(a.why, why), true
+				case killed: // what the clerk wants of a server may come after the wish to kill it
+					unsaid++
+				default:
 					a.server.say(id, userFact)
 				}
 			case done := <-ended:
-				if done {
+				if done && !killed {
 					return a
 				}
 				over = true
 			}
 		}
-		select {
-		case <-a.server.done:
-			a.server = start()
-		default: // the stream ended, and the server did not
+		if !killed {
+			select {
+			case <-a.server.done:
+				a.server.t.Fatalf("the server ended by itself: %v", a.server.err)
+			default: // the stream alone has
+			}
+			continue
+		}
+		for a.server = start(); unsaid > 0; unsaid-- {
+			a.server.say(id, userFact)
 		}
 	}
 }

@@ -1,6 +1,8 @@
 package llmtest
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"path"
 	"strings"
@@ -39,10 +41,18 @@ func (s *Server) Tally() Tally {
 	return t
 }
 
+// errLeft is what becomes of a request whose client left before it was looked
+// at. It counts as if it had not been: those that came after it may have
+// overtaken it.
+var errLeft = errors.New("the client has left")
+
 // answer returns what the server says to a request, or how that is wrong.
-func (s *Server) answer(model string, body []byte) (Answer, error) {
+func (s *Server) answer(ctx context.Context, model string, body []byte) (Answer, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if ctx.Err() != nil {
+		return Answer{}, errLeft
+	}
 	if s.script == nil {
 		s.requests = append(s.requests, body)
 	}

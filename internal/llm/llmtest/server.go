@@ -9,6 +9,7 @@ package llmtest
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -162,7 +163,10 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	var a Answer
 	if problem == nil {
-		a, problem = s.answer(modelIn(r.URL.Path), body)
+		a, problem = s.answer(r.Context(), modelIn(r.URL.Path), body)
+	}
+	if errors.Is(problem, errLeft) {
+		return
 	}
 	if problem != nil {
 		s.tb.Errorf("%s: %v", s.api, problem)
