@@ -51,9 +51,13 @@ func TestPageShowsMemory(t *testing.T) {
 		t.Log("axe-core is not installed, so the pages are not checked with it: make web-deps")
 	}
 	// It is checked at the first size: the panes are others at the next one.
-	p.check(axe, "request", "#/jobs/"+id+"?tab=memory")
-	for name, place := range map[string]string{"memory": "#/jobs/" + id + "?tab=memory", "timeline": "#/jobs/" + id + "?tab=activity", "projects": "#/projects", "project": "#/projects/sensors"} {
-		p.check(axe, name, place)
+	pane := p.sideAt("memory", `document.querySelector(".memory-pane .fold-mark")`)
+	p.check(axe, place{"request", pane.hash, pane.there})
+	for _, at := range []place{
+		pane, {"timeline", "#/jobs/" + id + "?tab=activity", `document.querySelector(".timeline article")`},
+		{"projects", "#/projects", `document.querySelector(".projects .project-row")`}, {"project", "#/projects/sensors", `document.querySelector(".projects .check")`},
+	} {
+		p.check(axe, at)
 	}
 	b.checkClean(s.url)
 }

@@ -27,9 +27,9 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// patience is how long a tab waits for what it waits for. It is spent only by
-// tests that fail.
-const patience = 60 * time.Second
+// patience is how long a tab waits for what it waits for, a machine that starts
+// cold on a busy host among it. It is spent only by tests that fail.
+const patience = 3 * time.Minute
 
 // chromium starts a headless Chromium of its own for a test, which is skipped
 // if there is none. Its tabs end with the test.
@@ -39,8 +39,10 @@ func chromium(t *testing.T) context.Context {
 	if err != nil {
 		t.Skip("chromium is not installed, so no browser drives the page: apt-get install chromium")
 	}
+	// Its directory is not the test's: processes of it that outlive it by a
+	// moment would write there while the test removes its own.
 	options := append(chromedp.DefaultExecAllocatorOptions[:],
-		chromedp.ExecPath(path), chromedp.WindowSize(1440, 900), chromedp.UserDataDir(t.TempDir()),
+		chromedp.ExecPath(path), chromedp.WindowSize(1440, 900),
 		chromedp.Flag("disable-component-update", true), chromedp.Flag("no-proxy-server", true))
 	if os.Getuid() == 0 {
 		options = append(options, chromedp.NoSandbox) // it refuses root otherwise; the pages are ours
@@ -109,9 +111,11 @@ func (b *tab) hear(e any) {
 }
 
 // screenGone is what noVNC says when a job, and with it the machine's screen,
-// ends before the page has heard of it, and what the browser says when someone
-// leaves before the screen is there.
-var screenGone = []string{"closed before the connection is established", "response code: 410", "status of 410", "WebSocket on-error event", "Connection closed (code: ", "disconnected RFB"}
+// ends before the page has heard of it or while it connects, what it says when
+// someone leaves in the middle of a frame, and what the browser says when
+// someone leaves before the screen is there.
+var screenGone = []string{"closed before the connection is established", "response code: 410", "status of 410", "response code: 503", "WebSocket on-error event",
+	"Connection closed (code: ", "disconnected RFB", "Unexpected server disconnect", "Disconnection timed out", "Got data while"}
 
 // checkClean fails the test if the page reached for anything but the server, or
 // the browser complained of it; excuses are pieces of complaints that are meant
@@ -236,24 +240,68 @@ func (b *tab) press(name string) {
 	b.clickOn(find(name))
 }
 
-// clickOn clicks the middle of the element that an expression gives, once it
-// no longer moves.
+// clickOn clicks the middle of the element that an expression gives.
 func (b *tab) clickOn(element string, o ...chromedp.MouseOption) {
 	b.t.Helper()
-	var at struct{ X, Y float64 }
-	b.get(`new Promise((done, fail) => {
-		const e = `+element+`;
-		if (!e) return fail("nothing to click");
-		e.scrollIntoView({ block: "nearest" });
-		let last = "";
-		const timer = setInterval(() => {
-			const r = e.getBoundingClientRect(), now = [r.x, r.y, r.width, r.height].join();
-			if (now === last) { clearInterval(timer); done({ x: r.x + r.width / 2, y: r.y + r.height / 2 }) }
-			last = now;
-		}, 30);
-	})`, &at)
-	b.do("click", chromedp.MouseClickXY(at.X, at.Y, o...))
+	b.clickIn(element, .5, .5, o...)
 }
+
+// clickIn clicks in the element that an expression gives, so far to the right
+// and so far down, once it is there and no longer moves. If it moves
+// nevertheless, or another takes its place before the click has arrived, the
+// page does not hear of that click, and it is made anew.
+func (b *tab) clickIn(element string, right, down float64, o ...chromedp.MouseOption) {
+	b.t.Helper()
+	var err error
+	for end := time.Now().Add(patience); time.Now().Before(end) && !errors.Is(err, context.Canceled); {
+		var at struct{ X, Y float64 }
+		var raw json.RawMessage
+		if raw, err = b.eval(fmt.Sprintf(aim, element, right, down)); err == nil {
+			err = json.Unmarshal(raw, &at)
+		}
+		if err != nil {
+			continue // the page goes elsewhere
+		}
+		b.do("click", chromedp.MouseClickXY(at.X, at.Y, o...))
+		if b.str("!window.aimed || aimed.done()") == "true" {
+			return
+		}
+	}
+	b.t.Fatalf("no click arrived in %v at %s (%v)\n%s", patience, element, err, b.text())
+}
+
+// aim says where an element is, and from then on keeps from the page what the
+// mouse does elsewhere, until done is asked whether it did it there. A click
+// in a frame is heard in the frame alone; on a canvas that follows the mouse it
+// is one when the button goes down.
+const aim = `new Promise(there => {
+	const find = () => %s;
+	let was, last = "";
+	const timer = setInterval(() => {
+		const e = find();
+		if (e && e !== was) e.scrollIntoView({ block: "nearest" });
+		const r = e?.getBoundingClientRect(), now = r ? [r.x, r.y, r.width, r.height].join() : "";
+		const still = e && e === was && now === last && r.width > 0;
+		was = e, last = now;
+		if (!still) return;
+		clearInterval(timer);
+		window.aimed?.done();
+		const over = new AbortController();
+		let hit = e.tagName === "IFRAME", missed = false;
+		const hear = ev => {
+			const on = !!find()?.contains(ev.target);
+			if (ev.type.endsWith("down") && (missed = !on)) hit = false;
+			if (missed || (!on && !ev.type.endsWith("up"))) {
+				ev.preventDefault();
+				ev.stopImmediatePropagation();
+			} else if (ev.type === (e.tagName === "CANVAS" ? "mousedown" : "click")) hit = true;
+		};
+		for (const type of ["pointerdown", "mousedown", "pointerup", "mouseup", "click", "auxclick", "contextmenu"])
+			addEventListener(type, hear, { capture: true, signal: over.signal });
+		window.aimed = { done: () => (over.abort(), hit) };
+		there({ x: r.x + r.width * %g, y: r.y + r.height * %g });
+	}, 30);
+})`
 
 // front brings the tab before those that it opened: one behind is not drawn.
 func (b *tab) front() {
@@ -261,6 +309,7 @@ func (b *tab) front() {
 	if _, err := chromedp.Call(b.ctx, page.BringToFront, cdp.Empty{}); err != nil {
 		b.t.Fatal(err)
 	}
+	b.until(`document.visibilityState === "visible"`)
 }
 
 // keys types on an American keyboard, the way that a person's browser tells
