@@ -47,7 +47,7 @@ func BenchmarkPage(b *testing.B) {
 	server := httptest.NewServer(mux)
 	defer server.Close()
 	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.WindowSize(1280, 800),
-		chromedp.UserDataDir(b.TempDir()), chromedp.Flag("no-proxy-server", true), chromedp.Flag("disable-component-update", true))
+		chromedp.Flag("no-proxy-server", true), chromedp.Flag("disable-component-update", true))
 	if os.Getuid() == 0 {
 		options = append(options, chromedp.NoSandbox)
 	}

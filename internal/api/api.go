@@ -102,6 +102,9 @@ type Options struct {
 	// Heartbeat is how often a comment goes over an idle event stream. 0
 	// means 15 s.
 	Heartbeat time.Duration
+	// WriteTimeout is how long one write to a client may block. One that takes
+	// nothing for so long is cut off, and can resume. 0 means 1 min.
+	WriteTimeout time.Duration
 }
 
 // API serves the HTTP API. It is an http.Handler.
@@ -146,6 +149,7 @@ func New(o Options) *API {
 			panic("api: PublicURL: " + err.Error()) // the configuration was validated
 		}
 	}
+	a.ready.now, a.ready.wait = o.Now, readyWait
 	a.lives.init(a)
 	a.history = newHistory(&a.o)
 	a.feeds.init(a)
@@ -182,6 +186,9 @@ func (o *Options) setDefaults() {
 	}
 	if o.Heartbeat == 0 {
 		o.Heartbeat = 15 * time.Second
+	}
+	if o.WriteTimeout == 0 {
+		o.WriteTimeout = time.Minute
 	}
 }
 

@@ -195,7 +195,7 @@ func TestEveryRouteOfAJob(t *testing.T) {
 // screen and do not read, cost a bounded amount of memory and nobody else's
 // time.
 func TestFloodedViewers(t *testing.T) {
-	t.Parallel()
+	// Not parallel: it measures the memory of all.
 	m, ready := displays(t)
 	e, id := liveEnv(t, m)
 	frame := append([]byte{0, 0, 0, 1, 0, 0, 0, 0, 5, 0, 3, 32, 0, 0, 0, 0}, make([]byte, 1280*800*4)...)
@@ -221,12 +221,13 @@ func TestFloodedViewers(t *testing.T) {
 		if r := e.do("GET", "/jobs/"+id, ""); r.StatusCode != 200 {
 			t.Fatalf("got %d", r.StatusCode)
 		}
-		if took := time.Since(start); took > 5*time.Second {
+		if took := time.Since(start); took > socketWrite-5*time.Second { // who waits for one of them waits for longer
 			t.Errorf("an answer took %v", took)
 		}
 	}
+	runtime.GC()
 	runtime.ReadMemStats(&after)
-	if grown := int64(after.HeapAlloc) - int64(before.HeapAlloc); grown > 256<<20 { // other tests allocate too
+	if grown := int64(after.HeapAlloc) - int64(before.HeapAlloc); grown > 64<<20 {
 		t.Errorf("%d MiB for %d viewers, of %d MiB that the displays sent", grown>>20, maxScreens, sent.Load()>>20)
 	}
 }

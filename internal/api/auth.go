@@ -22,7 +22,9 @@ type caller struct {
 
 // authenticator finds the caller of a request. Tokens that were found are
 // believed for tokenTTL, which is how long a deleted one goes on working;
-// tokens that were not found cost their address a try.
+// tokens that were not found cost their address a try. An address without
+// tries left can use those that were found before: to look again for one of
+// these is no guess.
 type authenticator struct {
 	tokens store.Tokens
 	now    func() time.Time
@@ -95,7 +97,7 @@ func (a *authenticator) lookup(ctx context.Context, hash [32]byte, ip string) (g
 	if ok && now.Before(k.until) {
 		return k.token, nil
 	}
-	if wait {
+	if wait && !ok {
 		return glovebox.Token{}, withStatus(http.StatusTooManyRequests, &glovebox.Error{
 			Code: glovebox.CodeUnavailable, Field: "Authorization", Msg: "too many wrong tokens from this address", Hint: "wait a few seconds and check the token",
 		}, "Retry-After", "5")
@@ -103,6 +105,7 @@ func (a *authenticator) lookup(ctx context.Context, hash [32]byte, ip string) (g
 	t, err := a.tokens.TokenByHash(ctx, hash)
 	if glovebox.CodeOf(err) == glovebox.CodeNotFound || (err == nil && subtle.ConstantTimeCompare(t.Hash[:], hash[:]) != 1) {
 		a.mu.Lock()
+		delete(a.known, hash)
 		a.failed(ip, now)
 		a.mu.Unlock()
 		return glovebox.Token{}, unauthorized("the token is not a valid one")

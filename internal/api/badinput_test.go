@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/glovebox-dev/glovebox"
+	"github.com/glovebox-dev/glovebox/internal/store"
 )
 
 // TestBadInput sends what must be refused. Each refusal is a problem that
@@ -196,12 +197,46 @@ func TestBadInput(t *testing.T) {
 	}
 }
 
+// TestRefusedBodyIsReadAway: who still writes a body that is refused comes to
+// read the answer, since the connection is not closed on them; who asks before
+// it writes is answered at once.
+func TestRefusedBodyIsReadAway(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	c, err := net.Dial("tcp", e.srv.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	c.SetDeadline(time.Now().Add(time.Minute))
+	br := bufio.NewReader(c)
+	ask := func(head, body string, status int) {
+		t.Helper()
+		io.WriteString(c, head+"Host: localhost\r\n\r\n"+body)
+		resp, err := http.ReadResponse(br, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		io.Copy(io.Discard, resp.Body)
+		if resp.StatusCode != status {
+			t.Errorf("status %d, want %d", resp.StatusCode, status)
+		}
+	}
+	ask("POST /schedule HTTP/1.1\r\nContent-Length: 3145728\r\n", strings.Repeat("x", 3<<20), 413)
+	ask("POST /schedule HTTP/1.1\r\nTransfer-Encoding: chunked\r\n", "300000\r\n"+strings.Repeat("x", 3<<20)+"\r\n0\r\n\r\n", 413)
+	ask("GET /healthz HTTP/1.1\r\n", "", 200) // on the same connection
+	ask("POST /schedule HTTP/1.1\r\nExpect: 100-continue\r\nContent-Length: 3145728\r\n", "", 413)
+}
+
 // TestSlowBody: a body that does not arrive is a 408, also where nobody would
 // have read it, and the connection is not held.
 func TestSlowBody(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, func(o *Options) { o.BodyTimeout = 50 * time.Millisecond })
-	id := e.submit("t")
+	id := glovebox.NewID() // not by HTTP: that body could be slow, too
+	if _, _, err := e.store.CreateJob(t.Context(), glovebox.Created{ID: id, Tenant: glovebox.DefaultTenant, Task: "t", Limits: glovebox.DefaultLimits()}, store.IdempotencyKey{}); err != nil {
+		t.Fatal(err)
+	}
 	for _, tt := range []struct {
 		name, head string
 		status     int
@@ -220,7 +255,7 @@ func TestSlowBody(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer c.Close()
-			c.SetDeadline(time.Now().Add(10 * time.Second))
+			c.SetDeadline(time.Now().Add(time.Minute))
 			io.WriteString(c, tt.head+"Host: localhost\r\n\r\n")
 			resp, err := http.ReadResponse(bufio.NewReader(c), nil)
 			if err != nil {
@@ -249,13 +284,25 @@ func TestSlowHeader(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	c.SetDeadline(time.Now().Add(10 * time.Second))
+	c.SetDeadline(time.Now().Add(time.Minute))
 	io.WriteString(c, "GET / HTTP/1.1\r\nHost: localhost\r\nX: ")
 	if _, err := io.ReadAll(c); errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("not cut off: %v", err)
 	}
-	r := e.do("GET", "/healthz", "", "X", strings.Repeat("x", 64<<10))
-	if r.StatusCode != http.StatusRequestHeaderFieldsTooLarge {
-		t.Errorf("large header: %d", r.StatusCode)
+	large, err := net.Dial("tcp", e.srv.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer large.Close()
+	large.SetDeadline(time.Now().Add(time.Minute))
+	// All at once: the server cuts off who still writes half a second after its answer.
+	io.WriteString(large, "GET /healthz HTTP/1.1\r\nHost: localhost\r\nX: "+strings.Repeat("x", 64<<10)+"\r\n\r\n")
+	resp, err := http.ReadResponse(bufio.NewReader(large), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusRequestHeaderFieldsTooLarge {
+		t.Errorf("large header: %d", resp.StatusCode)
 	}
 }

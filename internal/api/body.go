@@ -66,6 +66,7 @@ func (a *API) readBody(w *response, r *http.Request, limit int64, field, hint st
 	tooLarge := &glovebox.Error{Code: glovebox.CodeTooLarge, Field: field, Msg: fmt.Sprintf("the body is larger than %d bytes", limit), Hint: hint}
 	if r.ContentLength > limit {
 		tooLarge.Msg = fmt.Sprintf("the body has %d bytes; the bound is %d", r.ContentLength, limit)
+		readAway(r)
 		return nil, tooLarge
 	}
 	var buf bytes.Buffer
@@ -78,10 +79,24 @@ func (a *API) readBody(w *response, r *http.Request, limit int64, field, hint st
 		return nil, bodyError(err)
 	}
 	if n > limit {
+		readAway(r)
 		return nil, tooLarge
 	}
 	setReadDeadline(w.rc, time.Time{}) // it was for the body alone
 	return buf.Bytes(), nil
+}
+
+// maxAway bounds what is read of a body only to be thrown away, in bytes.
+const maxAway = 16 << 20
+
+// readAway reads what comes of a body that is refused, within the server's
+// time for bodies: a connection that is closed while more comes is reset, and
+// who still writes then may never see the answer. Who asks before it sends
+// gets the answer instead.
+func readAway(r *http.Request) {
+	if r.ContentLength <= maxAway && r.Header.Get("Expect") == "" {
+		_, _ = io.CopyN(io.Discard, r.Body, maxAway) // what fails here fails again when the connection is used
+	}
 }
 
 // bodyError is what is wrong with a body that could not be read to its end.

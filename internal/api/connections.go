@@ -45,11 +45,18 @@ func (l *lives) init(a *API) {
 
 // enter counts one more of a kind, at most most of a job.
 func (l *lives) enter(kind, job string, most int) (leave func(), err error) {
+	leave, _, err = l.queue(kind, job, most)
+	return leave, err
+}
+
+// queue is enter, and says how many there were before.
+func (l *lives) queue(kind, job string, most int) (leave func(), before int, err error) {
 	key := kind + " " + job
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.open[key] >= most {
-		return nil, &glovebox.Error{Code: glovebox.CodeUnavailable, Field: "id", Value: job, Msg: "too many connections to the " + kind + " of this job are open", Hint: "close one"}
+	before = l.open[key]
+	if before >= most {
+		return nil, before, &glovebox.Error{Code: glovebox.CodeUnavailable, Field: "id", Value: job, Msg: "too many connections to the " + kind + " of this job are open", Hint: "close one"}
 	}
 	l.open[key]++
 	return func() {
@@ -58,14 +65,7 @@ func (l *lives) enter(kind, job string, most int) (leave func(), err error) {
 		if l.open[key]--; l.open[key] == 0 {
 			delete(l.open, key)
 		}
-	}, nil
-}
-
-// count returns how many of a kind are open.
-func (l *lives) count(kind, job string) int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.open[kind+" "+job]
+	}, before, nil
 }
 
 // usedDoors are nonces of doors that were used, until when they matter.

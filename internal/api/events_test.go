@@ -303,6 +303,10 @@ func TestManyReaders(t *testing.T) {
 					}
 					return nil
 				}
+				if got.event == "EOF" || strings.HasPrefix(got.event, "broken") {
+					cancel()
+					return fmt.Errorf("reader %d: the stream is %s after event %d", n, got.event, after)
+				}
 				if got.comment != "" || got.id == "" {
 					continue
 				}

@@ -1,3 +1,5 @@
+//go:build linux || darwin
+
 package api
 
 import (
@@ -15,6 +17,7 @@ import (
 	"time"
 
 	"github.com/coder/websocket"
+	"golang.org/x/sys/unix"
 
 	"github.com/glovebox-dev/glovebox"
 )
@@ -30,7 +33,7 @@ http {
   client_body_temp_path %[4]s/b; proxy_temp_path %[4]s/p; fastcgi_temp_path %[4]s/f; uwsgi_temp_path %[4]s/u; scgi_temp_path %[4]s/s;
   map $http_upgrade $connection_upgrade { default upgrade; "" ""; }
   server {
-    listen %[1]s;
+    listen %[1]s reuseport;
     location /some/prefix/ {
       proxy_pass http://%[2]s%[3]s;
       proxy_http_version 1.1;
@@ -123,15 +126,27 @@ func frontApp(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// freeAddr returns an address that nobody listens on.
+// freeAddr returns an address that nobody listens on. Until the test ends
+// nobody gets its port but a program that shares it: that of the test.
 func freeAddr(t testing.TB) string {
 	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer ln.Close()
-	return ln.Addr().String()
+	t.Cleanup(func() { unix.Close(fd) })
+	unix.CloseOnExec(fd)
+	if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEPORT, 1); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Bind(fd, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}); err != nil {
+		t.Fatal(err)
+	}
+	at, err := unix.Getsockname(fd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprint("127.0.0.1:", at.(*unix.SockaddrInet4).Port)
 }
 
 // startFront starts a proxy and waits until it listens.

@@ -20,6 +20,7 @@ import (
 
 	"github.com/glovebox-dev/glovebox"
 	"github.com/glovebox-dev/glovebox/internal/blob"
+	"github.com/glovebox-dev/glovebox/internal/leaktest"
 	"github.com/glovebox-dev/glovebox/internal/live"
 	"github.com/glovebox-dev/glovebox/internal/store"
 	"github.com/glovebox-dev/glovebox/internal/store/sqlite"
@@ -29,7 +30,7 @@ func TestMain(m *testing.M) {
 	if runReaders() { // the other half of a benchmark
 		return
 	}
-	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("net/http.(*persistConn).readLoop"), goleak.IgnoreTopFunction("net/http.(*persistConn).writeLoop"))
+	leaktest.Main(m, goleak.IgnoreTopFunction("net/http.(*persistConn).readLoop"), goleak.IgnoreTopFunction("net/http.(*persistConn).writeLoop"))
 }
 
 // env is a server on TCP with a real store.
@@ -52,17 +53,19 @@ func newEnv(t testing.TB, change ...func(*Options)) *env {
 	t.Cleanup(func() { st.Close() })
 	e := &env{t: t, store: st, blobs: &memBlobs{m: map[string][]byte{}}, live: new(live.Hub), log: new(syncBuffer)}
 	o := Options{Store: st, Blobs: e.blobs, Live: e.live, DefaultModel: "replay:test", Version: "test",
+		Heartbeat: time.Hour, WriteTimeout: time.Hour, // only where a test is about them
 		Log: slog.New(slog.NewTextHandler(e.log, &slog.HandlerOptions{Level: slog.LevelDebug}))}
 	for _, c := range change {
 		c(&o)
 	}
 	e.api = New(o)
+	e.api.ready.wait = time.Hour
 	e.srv, err = StartServer(ServerOptions{Listen: "127.0.0.1:0", Handler: e.api})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
 		if err := e.srv.Stop(ctx); err != nil {
 			t.Error("stop:", err)

@@ -173,7 +173,7 @@ func liveEnv(t testing.TB, m *fakeMachine, change ...func(*Options)) (*env, stri
 
 func (e *env) link(id string, scope glovebox.LinkScope, headers ...string) string {
 	e.t.Helper()
-	r := e.do("POST", "/jobs/"+id+"/links", `{"scope":"`+string(scope)+`","ttl_seconds":60}`, headers...)
+	r := e.do("POST", "/jobs/"+id+"/links", `{"scope":"`+string(scope)+`","ttl_seconds":3600}`, headers...)
 	if r.StatusCode != 201 {
 		e.t.Fatalf("link: %d %s", r.StatusCode, r.body)
 	}
@@ -248,7 +248,7 @@ func TestLinks(t *testing.T) {
 		}
 	}
 	mu.Lock()
-	now = now.Add(time.Minute)
+	now = now.Add(time.Hour)
 	mu.Unlock()
 	r := e.do("GET", "/status/"+id+"?link="+view, "")
 	if p := r.problem(t); r.StatusCode != 403 || !strings.Contains(p.Detail, "expired") || p.Field != "query.link" {

@@ -19,6 +19,9 @@ const (
 // readiness remembers for a moment whether the store works: probes come often,
 // and to find out costs a write.
 type readiness struct {
+	now  func() time.Time
+	wait time.Duration // readyWait
+
 	mu    sync.Mutex
 	err   error
 	until time.Time
@@ -29,7 +32,7 @@ type readiness struct {
 // takes longer than a moment goes on for those who ask next.
 func (rd *readiness) check(ctx context.Context, s Store) error {
 	rd.mu.Lock()
-	if time.Now().Before(rd.until) {
+	if rd.now().Before(rd.until) {
 		defer rd.mu.Unlock()
 		return rd.err
 	}
@@ -39,7 +42,7 @@ func (rd *readiness) check(ctx context.Context, s Store) error {
 	}
 	asked := rd.asked
 	rd.mu.Unlock()
-	timer := time.NewTimer(readyWait)
+	timer := time.NewTimer(rd.wait)
 	defer timer.Stop()
 	select {
 	case <-asked:
@@ -63,7 +66,7 @@ func (rd *readiness) ask(ctx context.Context, s Store, asked chan struct{}) {
 		_ = recover() // a probe is no reason to take the server down
 		rd.mu.Lock()
 		defer rd.mu.Unlock()
-		rd.err, rd.until, rd.asked = err, time.Now().Add(readyTTL), nil
+		rd.err, rd.until, rd.asked = err, rd.now().Add(readyTTL), nil
 		close(asked)
 	}()
 	err = probe(ctx, s)

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/glovebox-dev/glovebox"
 )
@@ -38,7 +39,11 @@ func TestReadiness(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			checked := &checkedStore{check: c.check}
-			e := newEnv(t, func(o *Options) { checked.Store = o.Store; o.Store = checked })
+			now := time.Now() // stands still: an answer gets old with time
+			e := newEnv(t, func(o *Options) {
+				checked.Store, o.Now = o.Store, func() time.Time { return now }
+				o.Store = checked
+			})
 			var wg sync.WaitGroup
 			for range 10 {
 				wg.Go(func() {

@@ -97,7 +97,7 @@ func hears(t testing.TB, viewer io.Writer, display net.Conn) bool {
 	t.Helper()
 	viewer.Write(press)
 	viewer.Write(ask)
-	display.SetReadDeadline(time.Now().Add(10 * time.Second))
+	display.SetReadDeadline(time.Now().Add(time.Minute))
 	b := make([]byte, len(press)+len(ask))
 	if _, err := io.ReadFull(display, b[:8]); err != nil {
 		t.Fatal(err)
@@ -140,7 +140,7 @@ func TestScreenControl(t *testing.T) {
 		t.Fatal("input passes by a link to view")
 	}
 	e.append(l, ev(glovebox.EventControl, glovebox.ControlChanged{Control: glovebox.ControlAgent}))
-	display.SetReadDeadline(time.Now().Add(10 * time.Second))
+	display.SetReadDeadline(time.Now().Add(time.Minute))
 	got := make([]byte, len(unpres))
 	if _, err := io.ReadFull(display, got); err != nil || !bytes.Equal(got, unpres) {
 		t.Fatalf("the key stays down: %v %v", got, err)

@@ -166,6 +166,30 @@ func TestWrongTokens(t *testing.T) {
 	if r := e.do("GET", "/jobs", "", "Authorization", good); r.StatusCode != 200 {
 		t.Errorf("the token in use: %d", r.StatusCode)
 	}
+	// Also when it was looked up long ago, until it is deleted.
+	now = now.Add(tokenTTL + 1)
+	for range maxTries + 1 {
+		last = e.do("GET", "/jobs", "", "Authorization", "Bearer gbx_wrong")
+	}
+	if last.StatusCode != 429 {
+		t.Errorf("after %d more: %d", maxTries+1, last.StatusCode)
+	}
+	if r := e.do("GET", "/jobs", "", "Authorization", good); r.StatusCode != 200 {
+		t.Errorf("the token in use, later: %d", r.StatusCode)
+	}
+	ts, err := e.store.ListTokens(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := e.store.DeleteToken(t.Context(), ts[0].ID); err != nil {
+		t.Fatal(err)
+	}
+	now = now.Add(tokenTTL + 1)
+	for _, want := range []int{401, 401} {
+		if r := e.do("GET", "/jobs", "", "Authorization", good); r.StatusCode != want {
+			t.Errorf("the token, deleted: %d", r.StatusCode)
+		}
+	}
 }
 
 func TestTokenExpiresFromMemory(t *testing.T) {

@@ -22,10 +22,6 @@ import (
 	"github.com/glovebox-dev/glovebox"
 )
 
-// writeTimeout is how long one write to a client may block. A client that
-// takes nothing for so long is cut off, and can resume.
-const writeTimeout = time.Minute
-
 // handler answers a request on behalf of a caller. What it returns becomes a
 // problem, unless it has written its answer already.
 type handler func(w *response, r *http.Request, c caller) error
@@ -35,6 +31,7 @@ type handler func(w *response, r *http.Request, c caller) error
 type response struct {
 	http.ResponseWriter
 	rc       *http.ResponseController
+	timeout  time.Duration // of one write
 	status   int
 	bytes    int64
 	deadline time.Time
@@ -52,7 +49,7 @@ func (w *response) WriteHeader(status int) {
 	w.ResponseWriter.WriteHeader(status)
 }
 
-// Write writes within writeTimeout or fails.
+// Write writes within the time for a write or fails.
 func (w *response) Write(b []byte) (int, error) {
 	if w.status == 0 {
 		w.status = http.StatusOK
@@ -64,17 +61,17 @@ func (w *response) Write(b []byte) (int, error) {
 }
 
 func (w *response) extend(now time.Time) {
-	if now.Add(writeTimeout).Sub(w.deadline) < writeTimeout/10 {
+	if now.Add(w.timeout).Sub(w.deadline) < w.timeout/10 {
 		return
 	}
-	w.deadline = now.Add(writeTimeout)
+	w.deadline = now.Add(w.timeout)
 	_ = w.rc.SetWriteDeadline(w.deadline) // recorders in tests have none
 }
 
 // ServeHTTP answers a request.
 func (a *API) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	start := time.Now()
-	w := &response{ResponseWriter: rw, rc: http.NewResponseController(rw)}
+	w := &response{ResponseWriter: rw, rc: http.NewResponseController(rw), timeout: a.o.WriteTimeout}
 	w.extend(start)
 	if r.ContentLength != 0 {
 		// Also for bodies that no handler reads: the server reads them away.

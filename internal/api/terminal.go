@@ -110,13 +110,13 @@ func (sh *shell) open(ctx context.Context, rows, cols uint16) error {
 		_ = sh.t.Resize(ctx, rows, cols)
 		return nil
 	}
-	// Those that are being opened are not among the processes yet.
-	opened, err := sh.api.lives.enter("opening", sh.job.ID, maxAttached)
+	// Those that are being opened are not among the processes yet. Who came
+	// later does not count, or all that come at once could be refused.
+	opened, open, err := sh.api.lives.queue("opening", sh.job.ID, maxAttached)
 	if err != nil {
 		return err
 	}
 	defer opened()
-	open := sh.api.lives.count("opening", sh.job.ID) - 1
 	procs, err := sh.m.Processes(ctx)
 	if err != nil {
 		return err
