@@ -312,7 +312,8 @@ func (d *Driver) Destroy(ctx context.Context, id sandbox.ID) error {
 	return d.remove(ctx, d.name(id))
 }
 
-// removing is how long to wait for another's removal of the same container.
+// removing is how long to wait, at first, for what another or the engine does
+// with the same container.
 const removing = 20 * time.Millisecond
 
 func (d *Driver) remove(ctx context.Context, name string) error {
@@ -336,12 +337,37 @@ func (d *Driver) remove(ctx context.Context, name string) error {
 
 // Pause implements [sandbox.Pauser].
 func (d *Driver) Pause(ctx context.Context, id sandbox.ID) error {
-	state, err := d.state(ctx, id)
-	if err != nil || state.Paused {
+	return d.become(ctx, id, "pause sandbox", true, func(ctx context.Context) error {
+		_, err := d.engine.ContainerPause(ctx, d.name(id), client.ContainerPauseOptions{})
 		return err
+	})
+}
+
+// become pauses a container that runs, or lets it go on, with do, unless it is
+// so already.
+//
+// It tries for a while. With cgroup v1 an engine gives up a freeze that does
+// not come about at once, as while a process waits for the disk. And an engine
+// hears late of what it did itself: for a moment it may take a container for
+// paused that goes on, and refuse what is asked of it.
+func (d *Driver) become(ctx context.Context, id sandbox.ID, op string, paused bool, do func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	for wait := removing; ; wait = min(2*wait, time.Second) {
+		state, err := d.state(ctx, id)
+		if err != nil || state.Paused == paused {
+			return err
+		}
+		failed := do(ctx)
+		if failed == nil || !errdefs.IsConflict(failed) && !errdefs.IsInternal(failed) {
+			return engineError(op, failed)
+		}
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+			return engineError(op, failed)
+		}
 	}
-	_, err = d.engine.ContainerPause(ctx, d.name(id), client.ContainerPauseOptions{})
-	return engineError("pause sandbox", err)
 }
 
 // state returns the state of a container that runs, or CodeNotFound.

@@ -46,7 +46,7 @@ var skip = sync.OnceValue(func() string {
 		return err.Error()
 	}
 	defer d.Close()
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute) // where there is none, that is known at once
 	defer cancel()
 	if err := d.Check(ctx); err != nil {
 		return "no Docker engine: " + err.Error()
@@ -151,8 +151,21 @@ func TestPause(t *testing.T) {
 		t.Fatal(err)
 	}
 	conn.Close()
-	if infos, err := d.List(t.Context()); err != nil || infos[0].State != sandbox.Running {
-		t.Fatalf("%+v, %v", infos, err)
+	// The engine may hear of the pause only now, and of the end of it later.
+	late := time.After(time.Minute)
+	for {
+		infos, err := d.List(t.Context())
+		if err != nil || len(infos) != 1 {
+			t.Fatalf("%+v, %v", infos, err)
+		}
+		if infos[0].State == sandbox.Running {
+			return
+		}
+		select {
+		case <-time.After(removing):
+		case <-late:
+			t.Fatalf("%+v", infos)
+		}
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"time"
 
 	"github.com/containerd/errdefs"
 	"github.com/moby/moby/client"
@@ -28,7 +29,9 @@ func (d *Driver) Dial(ctx context.Context, id sandbox.ID) (net.Conn, error) {
 		case err == nil:
 			return conn, nil
 		case errdefs.IsConflict(err): // it was paused again, or has ended: thaw tells
-			if ctx.Err() != nil {
+			select {
+			case <-time.After(removing):
+			case <-ctx.Done():
 				return nil, engineError("dial sandbox", context.Cause(ctx))
 			}
 		default:
@@ -42,17 +45,10 @@ func (d *Driver) Dial(ctx context.Context, id sandbox.ID) (net.Conn, error) {
 
 // thaw lets a paused sandbox go on.
 func (d *Driver) thaw(ctx context.Context, id sandbox.ID) error {
-	state, err := d.state(ctx, id)
-	if err != nil || !state.Paused {
+	return d.become(ctx, id, "thaw sandbox", false, func(ctx context.Context) error {
+		_, err := d.engine.ContainerUnpause(ctx, d.name(id), client.ContainerUnpauseOptions{})
 		return err
-	}
-	_, err = d.engine.ContainerUnpause(ctx, d.name(id), client.ContainerUnpauseOptions{})
-	if errdefs.IsConflict(err) || errdefs.IsInternal(err) && ctx.Err() == nil { // another did
-		if state, again := d.state(ctx, id); again == nil && !state.Paused {
-			return nil
-		}
-	}
-	return engineError("thaw sandbox", err)
+	})
 }
 
 func (d *Driver) attach(ctx context.Context, id sandbox.ID) (net.Conn, error) {
