@@ -94,15 +94,12 @@ func (d *Driver) Create(ctx context.Context, s sandbox.Spec) (err error) {
 		return unavailable("create sandbox", err)
 	}
 	dir := d.path(s.ID)
-	if err := os.Mkdir(dir, 0o700); errors.Is(err, fs.ErrExist) {
+	unlock, err := local.MakeDir(ctx, dir)
+	if errors.Is(err, fs.ErrExist) {
 		return glovebox.Errorf(glovebox.CodeConflict, "sandbox %s exists", s.ID)
-	} else if err != nil {
-		return unavailable("create sandbox", err)
 	}
-	unlock, err := local.LockDir(ctx, dir)
-	if err != nil || unlock == nil {
-		os.Remove(dir)
-		return unavailable("create sandbox", errors.Join(err, ctx.Err()))
+	if err != nil {
+		return unavailable("create sandbox", err)
 	}
 	defer unlock()
 	if err := d.build(ctx, s); err != nil {
@@ -254,7 +251,11 @@ func (d *Driver) List(context.Context) ([]sandbox.Info, error) {
 				continue
 			}
 			ok, _ = local.ReadJSON(d.path(id, recordFile), &r)
+			left := ok || local.Left(d.path(id))
 			unlock()
+			if !left {
+				continue
+			}
 		}
 		i := sandbox.Info{ID: id, State: sandbox.Running, Labels: r.Labels, CreatedAt: r.CreatedAt}
 		switch {

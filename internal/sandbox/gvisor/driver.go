@@ -31,9 +31,11 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"time"
 
 	"github.com/glovebox-dev/glovebox"
 	"github.com/glovebox-dev/glovebox/internal/sandbox"
+	"github.com/glovebox-dev/glovebox/internal/sandbox/local"
 )
 
 // GuestDir is where the guest binary is mounted in every sandbox, as "glovebox".
@@ -76,14 +78,17 @@ type Driver struct {
 	spare    map[sandbox.ID]net.Conn // second ones, on which guests that can wait: for those that are frozen
 	children map[sandbox.ID]*child   // sentries that this Driver started
 
+	probe time.Duration // as probeTime
+
 	verified verified
 	restores chan struct{} // one token a restore that is under way
 }
 
 // child is a sentry that this Driver started.
 type child struct {
-	id   sandbox.ID    // changes when it is adopted; guarded by Driver.mu
-	done chan struct{} // closed when its end is written down
+	id      sandbox.ID    // changes when it is adopted; guarded by Driver.mu
+	process local.Process // none until it is known; guarded by Driver.mu
+	done    chan struct{} // closed when its end is written down
 }
 
 var (
@@ -110,7 +115,7 @@ func New(o Options) (*Driver, error) {
 	if o.Runsc == "" {
 		o.Runsc = selfExe
 	}
-	d := &Driver{o: o, first: make(map[sandbox.ID]net.Conn), spare: make(map[sandbox.ID]net.Conn), children: make(map[sandbox.ID]*child)}
+	d := &Driver{o: o, probe: probeTime, first: make(map[sandbox.ID]net.Conn), spare: make(map[sandbox.ID]net.Conn), children: make(map[sandbox.ID]*child)}
 	for _, p := range []string{d.sandboxes(), d.guests()} {
 		if err := os.MkdirAll(p, 0o700); err != nil {
 			return nil, &glovebox.Error{Code: glovebox.CodeUnavailable, Op: "open the gvisor driver",
@@ -169,6 +174,19 @@ func (d *Driver) reaped(id sandbox.ID) {
 	c := d.children[id]
 	d.mu.Unlock()
 	if c != nil {
+		<-c.done
+	}
+}
+
+// settled waits like reaped if the process of a sandbox that another driver has
+// removed was a child of ours. One that was given away lives on, and is not
+// waited for.
+func (d *Driver) settled(id sandbox.ID) {
+	d.mu.Lock()
+	c := d.children[id]
+	ended := c != nil && !c.process.Alive()
+	d.mu.Unlock()
+	if ended {
 		<-c.done
 	}
 }

@@ -24,9 +24,10 @@ const (
 )
 
 // probeTime is how long a process inside may take to end before the sandbox
-// counts as stopped. It is only waited for after a crash in the middle of
-// stopping or resuming.
-const probeTime = 2 * time.Second
+// counts as stopped: hundreds of times what it takes, since one that only was
+// slow would end itself when it is resumed. It is only waited for after a crash
+// in the middle of stopping or resuming.
+const probeTime = 10 * time.Second
 
 // Pause implements [sandbox.Pauser]. The memory of the sandbox stays.
 func (d *Driver) Pause(ctx context.Context, id sandbox.ID) error {
@@ -106,9 +107,14 @@ func (d *Driver) resume(ctx context.Context, ctl *controller, r *record) error {
 	if err := writeRecord(d.dir(r.ID), r); err != nil {
 		return err
 	}
-	if was == unknown && d.runs(ctx, r) {
-		r.Pause = ""
-		return writeRecord(d.dir(r.ID), r)
+	if was == unknown {
+		switch runs, err := d.runs(ctx, r); {
+		case err != nil:
+			return fmt.Errorf("find out whether it is stopped: %w", err)
+		case runs:
+			r.Pause = ""
+			return writeRecord(d.dir(r.ID), r)
+		}
 	}
 	if err := ctl.conn.Call(boot.ContMgrResume, nil, nil); err != nil {
 		return fmt.Errorf("let it go on: %w", err)
@@ -118,25 +124,40 @@ func (d *Driver) resume(ctx context.Context, ctl *controller, r *record) error {
 }
 
 // runs reports whether the tasks of a sandbox are not stopped: a process that
-// is started inside comes to its end.
-func (d *Driver) runs(ctx context.Context, r *record) bool {
-	ctx, cancel := context.WithTimeout(ctx, probeTime)
+// is started inside comes to its end. That it takes too long is the only sign
+// of the opposite.
+func (d *Driver) runs(ctx context.Context, r *record) (bool, error) {
+	probe, cancel := context.WithTimeout(ctx, d.probe)
 	defer cancel()
+	err := d.tryInside(probe, r)
+	switch {
+	case err == nil:
+		return true, nil
+	case ctx.Err() != nil:
+		return false, context.Cause(ctx)
+	case probe.Err() != nil:
+		return false, nil
+	}
+	return false, err
+}
+
+// tryInside starts a process inside and waits for its end.
+func (d *Driver) tryInside(ctx context.Context, r *record) error {
 	ctl, err := connect(ctx, r.sentry(), d.dir(r.ID))
 	if err != nil {
-		return false
+		return err
 	}
 	defer ctl.close()
 	ours, theirs, err := socketPair()
 	if err != nil {
-		return false
+		return err
 	}
 	defer ours.Close()
 	defer theirs.Close()
 	pid, err := ctl.execConnect(theirs)
 	if err != nil {
-		return false
+		return err
 	}
 	_, err = ctl.wait(pid)
-	return err == nil
+	return err
 }

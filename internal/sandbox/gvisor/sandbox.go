@@ -138,6 +138,9 @@ func (d *Driver) info(id sandbox.ID) (info sandbox.Info, ok bool, err error) {
 		if r, err = readRecord(dir); err != nil {
 			return info, false, err
 		}
+		if r == nil && !local.Left(dir) {
+			return info, false, nil
+		}
 		if r == nil || !r.Started {
 			return halfMade(id, dir, r), true, nil
 		}
@@ -195,6 +198,7 @@ func (d *Driver) Destroy(ctx context.Context, id sandbox.ID) error {
 		return &glovebox.Error{Code: glovebox.CodeUnavailable, Op: "destroy sandbox " + string(id), Err: err}
 	}
 	if unlock == nil {
+		d.settled(id)
 		return nil
 	}
 	defer unlock()

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -78,7 +79,7 @@ func AwaitGone(path string, deadline time.Time) error {
 	if err != nil {
 		return err
 	}
-	defer f.Close()
+	defer release(f)
 	for {
 		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 		if err == nil {
@@ -88,6 +89,63 @@ func AwaitGone(path string, deadline time.Time) error {
 			return fmt.Errorf("wait for the processes of the sandbox: %w", err)
 		}
 		time.Sleep(time.Millisecond) //nolint:forbidigo // flock waits without a deadline or not at all
+	}
+}
+
+// release ends a lock and closes its file. Closing it alone would not do: a
+// process that is just being started, for whatever, has a copy of the
+// descriptor until it executes its program, and the lock lasts as long.
+func release(f *os.File) {
+	_ = unix.Flock(int(f.Fd()), unix.LOCK_UN)
+	f.Close()
+}
+
+// MakeDir makes the directory of a sandbox and takes its lock. That there is
+// one already is an error that is [fs.ErrExist]. Who lists sandboxes at that
+// moment does not take it for one that was left: see [Left].
+func MakeDir(ctx context.Context, dir string) (unlock func(), err error) {
+	parent, err := os.Open(filepath.Dir(dir))
+	if err != nil {
+		return nil, err
+	}
+	defer release(parent)
+	for unix.Flock(int(parent.Fd()), unix.LOCK_SH|unix.LOCK_NB) != nil { // someone is in Left
+		if err := pause(ctx); err != nil {
+			return nil, err
+		}
+	}
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return nil, err
+	}
+	unlock, err = LockDir(ctx, dir)
+	if err == nil && unlock == nil {
+		err = errors.New("it was destroyed while it was made")
+	}
+	if err != nil {
+		os.Remove(dir)
+		return nil, err
+	}
+	return unlock, nil
+}
+
+// Left reports whether a directory whose lock the caller has, and in which there
+// is nothing, was left by who made it, and not made a moment ago.
+func Left(dir string) bool {
+	parent, err := os.Open(filepath.Dir(dir))
+	if err != nil {
+		return false
+	}
+	defer release(parent)
+	return unix.Flock(int(parent.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil
+}
+
+// pause waits a moment: flock can't be waited for together with a ctx.
+func pause(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(2 * time.Millisecond):
+		return nil
 	}
 }
 
@@ -102,11 +160,8 @@ func LockDir(ctx context.Context, dir string) (unlock func(), err error) {
 		if _, err := os.Lstat(dir); errors.Is(err, fs.ErrNotExist) {
 			return nil, nil
 		}
-		// flock can't be waited for together with a ctx.
-		select {
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		case <-time.After(2 * time.Millisecond):
+		if err := pause(ctx); err != nil {
+			return nil, err
 		}
 	}
 }
@@ -127,10 +182,10 @@ func TryLockDir(dir string) (unlock func(), err error) {
 		held, err1 := f.Stat()
 		named, err2 := os.Lstat(dir)
 		if err1 == nil && err2 == nil && os.SameFile(held, named) {
-			return func() { f.Close() }, nil
+			return func() { release(f) }, nil
 		}
 	}
-	f.Close()
+	release(f)
 	if err != nil && !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR) {
 		return nil, fmt.Errorf("lock %s: %w", dir, err)
 	}

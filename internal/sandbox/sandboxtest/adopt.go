@@ -165,9 +165,7 @@ func testPause(e *env) {
 			e.Fatal(err)
 		}
 	}
-	if i, ok := e.info(id); !ok || i.State != sandbox.Paused {
-		e.Fatalf("it is listed as %+v", i)
-	}
+	e.awaitState(id, sandbox.Paused)
 	// Another driver, as after a restart, knows and thaws it.
 	conn, err := e.open().Dial(e.ctx, id)
 	if err != nil {
@@ -175,13 +173,13 @@ func testPause(e *env) {
 	}
 	e.wantEcho(conn)
 	conn.Close()
-	if i, _ := e.info(id); i.State != sandbox.Running {
-		e.Errorf("dialled, it is listed as %s", i.State)
-	}
+	e.awaitState(id, sandbox.Running)
 	c = e.dial(id)
-	before := len(e.ask(c, question{Op: "read", Path: "/var/ticks"}).Text)
-	if e.ask(c, question{Op: "spin", N: 1, For: 200 * time.Millisecond}); len(e.ask(c, question{Op: "read", Path: "/var/ticks"}).Text) == before {
-		e.Error("its processes do not go on")
+	ticks := func() int { return len(e.ask(c, question{Op: "read", Path: "/var/ticks"}).Text) }
+	for before, end := ticks(), time.Now().Add(patience); ticks() == before; {
+		if time.Now().After(end) {
+			e.Fatal("its processes do not go on")
+		}
 	}
 	c.Close()
 	if err := p.Pause(e.ctx, id); err != nil { // and one that is paused is destroyed

@@ -171,11 +171,10 @@ func handOver(fd int) error {
 func send(fd int) error {
 	var c net.Conn
 	var err error
-	for range 1000 {
-		if c, err = net.Dial("unix", probeSocket()); err == nil {
+	for end := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
+		if c, err = net.Dial("unix", probeSocket()); err == nil || time.Now().After(end) {
 			break
 		}
-		time.Sleep(5 * time.Millisecond)
 	}
 	if err != nil {
 		return err

@@ -186,12 +186,20 @@ func (e *env) info(id sandbox.ID) (sandbox.Info, bool) {
 // awaitEnded waits until the driver lists a sandbox as ended.
 func (e *env) awaitEnded(id sandbox.ID) sandbox.Info {
 	e.Helper()
+	return e.awaitState(id, sandbox.Ended)
+}
+
+// awaitState waits until the driver lists a sandbox with a state. A driver that
+// has an engine asked for it may hear late that it has done so.
+func (e *env) awaitState(id sandbox.ID, want sandbox.State) sandbox.Info {
+	e.Helper()
 	for end := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
-		if i, ok := e.info(id); ok && i.State == sandbox.Ended {
+		i, ok := e.info(id)
+		if ok && i.State == want {
 			return i
 		}
 		if time.Now().After(end) {
-			e.Fatalf("sandbox %s is not seen to have ended", id)
+			e.Fatalf("sandbox %s is not seen as %s: %v, %+v", id, want, ok, i)
 		}
 	}
 }

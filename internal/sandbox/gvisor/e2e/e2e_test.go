@@ -100,7 +100,7 @@ func run(ctx context.Context, c *guest.Client, args ...string) (string, error) {
 // with no network but the loopback, over the first stream and over others.
 func TestGuest(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
 	d := open(t, t.TempDir())
 	id := create(t, d)
