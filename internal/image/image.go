@@ -96,6 +96,9 @@ func (s Store) Prune(ctx context.Context) ([]Image, error) {
 		return nil, err
 	}
 	defer unlock()
+	if images, err = s.List(); err != nil { // another may have pruned, or built, meanwhile
+		return nil, err
+	}
 	var gone []Image
 	for _, img := range images {
 		if img.Current {

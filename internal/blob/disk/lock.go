@@ -39,7 +39,11 @@ func (s *Store) Lock(ctx context.Context, name string) (unlock func(), err error
 	for {
 		err := lock(f)
 		if err == nil {
-			return func() { f.Close() }, nil
+			return func() {
+				// A process that is just being started may have a copy of the descriptor.
+				_ = syscall.Flock(int(f.Fd()), syscall.LOCK_UN)
+				f.Close()
+			}, nil
 		}
 		if !errors.Is(err, syscall.EWOULDBLOCK) && !errors.Is(err, syscall.EINTR) {
 			f.Close()

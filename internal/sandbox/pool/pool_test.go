@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/glovebox-dev/glovebox"
@@ -110,6 +111,20 @@ func running(t *testing.T, base *stub, o Options) *Driver {
 	return d
 }
 
+// filled returns a pool that Run has filled and fills no more, however long
+// the test takes.
+func filled(t *testing.T, base *stub, o Options) *Driver {
+	t.Helper()
+	d := stopped(t, base, o)
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() { defer close(done); d.Run(ctx) }()
+	await(t, d, o.Size)
+	cancel()
+	<-done
+	return d
+}
+
 func stopped(t *testing.T, base *stub, o Options) *Driver {
 	t.Helper()
 	o.Base = base
@@ -163,8 +178,7 @@ func create(t *testing.T, d *Driver, s sandbox.Spec) sandbox.Info {
 func TestPool(t *testing.T) {
 	t.Parallel()
 	base := newStub(t)
-	d := running(t, base, Options{Size: 2, Image: "/image"})
-	await(t, d, 2)
+	d := filled(t, base, Options{Size: 2, Image: "/image"})
 	if infos, err := d.List(t.Context()); err != nil || len(infos) != 0 {
 		t.Errorf("listed: %v, %v", infos, err)
 	}
@@ -193,8 +207,7 @@ func TestPool(t *testing.T) {
 func TestDead(t *testing.T) {
 	t.Parallel()
 	base := newStub(t)
-	d := running(t, base, Options{Size: 1})
-	await(t, d, 1)
+	d := filled(t, base, Options{Size: 1})
 	base.set(func() { clear(base.all) })
 	if i := create(t, d, sandbox.Spec{}); i.Start != "template" {
 		t.Errorf("it is listed as %+v", i)
@@ -205,46 +218,62 @@ func TestDead(t *testing.T) {
 // makes a machine, and not tried without end.
 func TestDue(t *testing.T) {
 	t.Parallel()
-	var free int64 = 100
-	ready := true
-	d := stopped(t, newStub(t), Options{Size: 1, MinFree: 50, Ready: func() bool { return ready }, available: func() int64 { return free }})
-	if _, ok := d.due(); !ok {
-		t.Error("nothing is due")
-	}
-	free = 49
-	if wait, ok := d.due(); ok || wait <= 0 {
-		t.Error("it is filled with too little memory")
-	}
-	free, ready = 100, false
-	if wait, ok := d.due(); ok || wait <= 0 {
-		t.Error("it is filled without a template")
-	}
-	ready = true
-	end := d.begin()
-	if wait, ok := d.due(); ok || wait <= 0 {
-		t.Error("it is filled while a machine is being made")
-	}
-	end()
-	if wait, ok := d.due(); ok || wait <= 0 || wait > quiet {
-		t.Error("it is filled at once afterwards")
-	}
+	synctest.Test(t, func(t *testing.T) {
+		var free int64 = 100
+		ready := true
+		d := stopped(t, newStub(t), Options{Size: 1, MinFree: 50, Ready: func() bool { return ready }, available: func() int64 { return free }})
+		if _, ok := d.due(); !ok {
+			t.Error("nothing is due")
+		}
+		free = 49
+		if wait, ok := d.due(); ok || wait <= 0 {
+			t.Error("it is filled with too little memory")
+		}
+		free, ready = 100, false
+		if wait, ok := d.due(); ok || wait <= 0 {
+			t.Error("it is filled without a template")
+		}
+		ready = true
+		end := d.begin()
+		if wait, ok := d.due(); ok || wait <= 0 {
+			t.Error("it is filled while a machine is being made")
+		}
+		end()
+		wait, ok := d.due()
+		if ok || wait <= 0 || wait > quiet {
+			t.Error("it is filled at once afterwards")
+		}
+		time.Sleep(wait) //nolint:forbidigo // of the bubble
+		if _, ok := d.due(); !ok {
+			t.Error("it is not filled when it is quiet")
+		}
+	})
 }
 
-// A failure is not repeated at once.
+// A failure is not repeated at once, and the longer it lasts the later.
 func TestFillFails(t *testing.T) {
 	t.Parallel()
-	base := newStub(t)
-	base.fail = errors.New("broken")
-	d := running(t, base, Options{Size: 1})
-	<-base.tried
-	for range 10 {
-		d.look()
-	}
-	select {
-	case <-base.tried:
-		t.Error("it is tried again at once")
-	case <-time.After(50 * time.Millisecond):
-	}
+	synctest.Test(t, func(t *testing.T) {
+		base := newStub(t)
+		base.fail = errors.New("broken")
+		d := running(t, base, Options{Size: 1})
+		for _, wait := range []time.Duration{firstRetry, 2 * firstRetry} {
+			synctest.Wait()
+			if n := len(base.tried); n != 1 {
+				t.Fatalf("it was tried %d times", n)
+			}
+			<-base.tried
+			for range 10 {
+				d.look()
+			}
+			time.Sleep(wait - 1) //nolint:forbidigo // of the bubble
+			synctest.Wait()
+			if n := len(base.tried); n != 0 {
+				t.Fatalf("it was tried %d times before %v", n, wait)
+			}
+			time.Sleep(1) //nolint:forbidigo // of the bubble
+		}
+	})
 }
 
 // At the end nothing is left, and what one left that was killed is removed by

@@ -315,7 +315,11 @@ func (d *Driver) tryLock() (unlock func(), ok bool, err error) {
 	err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 	switch {
 	case err == nil:
-		return func() { f.Close() }, true, nil
+		return func() {
+			// A process that is just being started may have a copy of the descriptor.
+			_ = unix.Flock(int(f.Fd()), unix.LOCK_UN)
+			f.Close()
+		}, true, nil
 	case errors.Is(err, unix.EWOULDBLOCK), errors.Is(err, unix.EINTR):
 		err = nil
 	}
