@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"strings"
@@ -44,7 +45,7 @@ func (h *host) handover(ctx context.Context, to glovebox.Control, since *glovebo
 	if g == nil {
 		return c
 	}
-	ctx, cancel := context.WithTimeout(ctx, handoverTimeout)
+	ctx, cancel := context.WithTimeout(ctx, cmp.Or(h.r.o.patience, handoverTimeout))
 	defer cancel()
 	if err := h.handoverFiles(ctx, g, &c, since); err != nil {
 		h.r.log.Warn("can't tell what a person changes in the workspace", "error", err)

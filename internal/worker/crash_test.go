@@ -10,6 +10,7 @@ import (
 
 	"github.com/glovebox-dev/glovebox"
 	"github.com/glovebox-dev/glovebox/internal/guest"
+	"github.com/glovebox-dev/glovebox/internal/llm"
 	"github.com/glovebox-dev/glovebox/internal/sandbox"
 	"github.com/glovebox-dev/glovebox/internal/store"
 )
@@ -121,12 +122,13 @@ func TestCrashSweep(t *testing.T) {
 func crashAt(t *testing.T, n int, after bool) bool {
 	t.Helper()
 	w := newWorld(t)
-	w.model = script{
+	begin := make(chan struct{}) // closed when there is all that the job is to be told
+	w.model = gated{script{
 		shell("echo one >> one.txt"),
 		{call("shell", map[string]any{"command": "echo two >> two.txt"}), call("write_file", map[string]any{"path": "three.txt", "content": "three"})},
 		finish("test -d ."),
 		finish("test -d ."), // again, if the outcome of the first is unknown
-	}
+	}, begin}
 	m := &mortal{Store: w.store, Driver: w.driver, after: after, left: n, dead: make(chan struct{})}
 	o := w.options()
 	o.Store, o.Driver = m, m
@@ -136,6 +138,7 @@ func crashAt(t *testing.T, n int, after bool) bool {
 	id := w.submit()
 	w.control(id, glovebox.ControlUser)
 	w.control(id, glovebox.ControlAgent)
+	close(begin)
 	died := w.awaitDeath(id, m)
 	now, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -152,6 +155,21 @@ func crashAt(t *testing.T, n int, after bool) bool {
 	second.sweep(w.ctx()) // what Start does too, perhaps not yet
 	w.awaitNoSandbox(second)
 	return died
+}
+
+// gated is a script whose model answers nothing before begin is closed.
+type gated struct {
+	script
+	begin <-chan struct{}
+}
+
+func (g gated) Stream(ctx context.Context, r *llm.Request, delta func(glovebox.ModelDelta)) (*llm.Response, error) {
+	select {
+	case <-g.begin:
+		return g.script.Stream(ctx, r, delta)
+	case <-ctx.Done():
+		return nil, &llm.Error{Kind: llm.KindCancelled, Err: ctx.Err()}
+	}
 }
 
 // awaitDeath waits until the worker has died, or the job ended without that.

@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"strconv"
@@ -18,7 +19,7 @@ import (
 func (r *run) finish(out agent.Outcome) bool {
 	grace := time.Duration(0)
 	if out.Status == glovebox.StatusComplete {
-		grace = frameGrace
+		grace = cmp.Or(r.o.patience, frameGrace)
 		r.saveProject()
 	}
 	r.rec.finish(grace)

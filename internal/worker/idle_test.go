@@ -131,11 +131,13 @@ func TestIdlePause(t *testing.T) {
 	}
 	unwatch()
 	first := <-d.paused
+	_, unwatch = o.Live.Subscribe(id) // or it is paused again under the hands of who looks
 	if g, ok := worker.Guest(id); !ok {
 		t.Error("who looks at it reaches no machine")
 	} else if _, err := g.Stats(w.ctx()); err != nil {
 		t.Error(err)
 	}
+	unwatch()
 	if again := <-d.paused; again != first {
 		t.Errorf("first %s is paused, then %s", first, again)
 	}

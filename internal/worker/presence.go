@@ -58,7 +58,7 @@ func (p *presence) bury(ctx context.Context, f func(ctx context.Context, name st
 		if err = f(ctx, e.Name()); err == nil {
 			err = os.Remove(dead.Name())
 		}
-		dead.Close()
+		unlockFile(dead)
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
@@ -67,7 +67,14 @@ func (p *presence) bury(ctx context.Context, f func(ctx context.Context, name st
 // leave ends the presence.
 func (p *presence) leave() {
 	os.Remove(p.file.Name())
-	p.file.Close()
+	unlockFile(p.file)
+}
+
+// unlockFile ends a lock. To close the file would not do: a process that is
+// just being started has a copy of its descriptor until it executes its program.
+func unlockFile(f *os.File) {
+	_ = syscall.Flock(int(f.Fd()), syscall.LOCK_UN)
+	f.Close()
 }
 
 // lockFile opens and locks a file, nil if another process has it locked. A
@@ -93,6 +100,6 @@ func lockFile(path string) (*os.File, error) {
 		if there, err := os.Stat(path); err == nil && os.SameFile(mine, there) {
 			return f, nil
 		}
-		f.Close()
+		unlockFile(f)
 	}
 }

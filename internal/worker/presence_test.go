@@ -23,7 +23,7 @@ func TestPresenceBuriesOnlyTheDead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	second.file.Close() // as the kernel does when a process is killed
+	unlockFile(second.file) // as the kernel does when a process is killed
 	var buried []string
 	refuse := errors.New("not now")
 	bury := func(err error) error {

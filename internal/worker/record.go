@@ -125,13 +125,13 @@ func (rec *recorder) guarded(step int64) (result string) {
 // capture takes a picture and records it if the screen changed. It returns
 // what came of it, for the metrics.
 func (rec *recorder) capture(step int64) string {
-	ctx, cancel := context.WithTimeout(rec.ctx, frameTimeout)
-	defer cancel()
 	g := rec.h.box.client()
 	if g == nil {
 		return "skipped"
 	}
+	ctx, cancel := context.WithTimeout(rec.ctx, frameTimeout)
 	shot, err := rec.h.r.o.screenOf(g).Screenshot(ctx, guest.ShotRequest{MaxW: frameW, MaxH: frameH, JPEG: frameQuality, Pointer: true, Unless: rec.digest})
+	cancel()
 	if err == nil && len(shot.Data) == 0 {
 		rec.fails = 0
 		return "same"
@@ -140,7 +140,7 @@ func (rec *recorder) capture(step int64) string {
 		err = checkFrame(shot)
 	}
 	if err == nil {
-		err = rec.keep(ctx, step, shot)
+		err = rec.keep(rec.ctx, step, shot) // a disk may be slower than a display
 	}
 	if err != nil {
 		rec.h.r.log.Debug("no picture of the screen", "step", step, "error", err)

@@ -113,6 +113,7 @@ type Options struct {
 	IdlePause time.Duration
 
 	screen    func(*guest.Client) screen // for tests; nil: the guest's own
+	patience  time.Duration              // for tests: in place of frameGrace and handoverTimeout; 0: these
 	published func(error)                // for tests: told each time that the files below guest.StateDir were brought up to date, or why not
 
 	Metrics prometheus.Registerer // nil: none are kept

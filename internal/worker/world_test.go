@@ -84,7 +84,7 @@ func (c *clock) Add(d time.Duration) { c.ahead.Add(int64(d)) }
 func (w *world) options() Options {
 	o := Options{
 		Name: "w1", Concurrency: 2, Renew: 50 * time.Millisecond, Poll: 50 * time.Millisecond, Drain: -1,
-		Store: w.store, Blobs: w.blobs, Driver: w.driver, DriverName: "fake",
+		Store: w.store, Blobs: w.blobs, Driver: w.driver, DriverName: "fake", patience: 5 * time.Minute,
 		Models: func(context.Context, string) (llm.Model, llm.Info, error) {
 			return w.model, llm.Info{Provider: "test", Window: 200_000, MaxOutput: 8000}, nil
 		},
@@ -107,7 +107,7 @@ func (w *world) start(o Options) *Worker {
 }
 
 func (w *world) ctx() context.Context {
-	ctx, cancel := context.WithTimeout(w.Context(), 60*time.Second)
+	ctx, cancel := context.WithTimeout(w.Context(), 5*time.Minute)
 	w.Cleanup(cancel)
 	return ctx
 }
