@@ -20,13 +20,12 @@ import (
 	"testing/iotest"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/glovebox-dev/glovebox"
 	"github.com/glovebox-dev/glovebox/internal/guest"
+	"github.com/glovebox-dev/glovebox/internal/leaktest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaktest.Main(m) }
 
 // tree is a Source of files in memory. A value of "" is an empty file; names
 // in links are symbolic links.

@@ -259,6 +259,9 @@ func (s *session) fail(a *attempt, err error) {
 	s.refuse(status, reason)
 }
 
+// refusalTime bounds the writing of a refusal.
+const refusalTime = 30 * time.Second
+
 // refuse answers with a status, the reason in the status line for tools that
 // show no more, and a text that says what to do. The connection ends.
 func (s *session) refuse(status int, reason string) {
@@ -266,7 +269,7 @@ func (s *session) refuse(status int, reason string) {
 	if status == http.StatusForbidden {
 		body += s.p.advice()
 	}
-	s.conn.SetWriteDeadline(time.Now().Add(s.p.timeouts.Head))
+	s.conn.SetWriteDeadline(time.Now().Add(refusalTime))
 	fmt.Fprintf(s.conn, "HTTP/1.1 %d %s\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s",
 		status, printable(reason), len(body), body)
 	s.drain()

@@ -18,12 +18,11 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/glovebox-dev/glovebox"
+	"github.com/glovebox-dev/glovebox/internal/leaktest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaktest.Main(m) }
 
 // world is a network for tests: names with addresses, and what answers at
 // each address and port.
@@ -86,6 +85,23 @@ func (w *world) recorded() []glovebox.EgressAttempted {
 	return slices.Clone(w.events)
 }
 
+// await waits until what was recorded is as it has to be: a record may follow
+// the end of its connection, and one that lasts has several.
+func (w *world) await(t testing.TB, done func([]glovebox.EgressAttempted) bool) {
+	t.Helper()
+	for late := time.After(time.Minute); ; {
+		got := w.recorded()
+		if done(got) {
+			return
+		}
+		select {
+		case <-w.more:
+		case <-late:
+			t.Fatalf("recorded %+v", got)
+		}
+	}
+}
+
 // start serves a proxy with the given rules and returns its address.
 func (w *world) start(t testing.TB, o Options, allow ...string) (addr string) {
 	t.Helper()
@@ -138,7 +154,7 @@ func raw(t testing.TB, addr, send string) string {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	c.SetDeadline(time.Now().Add(10 * time.Second))
+	c.SetDeadline(time.Now().Add(time.Minute))
 	io.WriteString(c, send)
 	c.(*net.TCPConn).CloseWrite()
 	b, _ := io.ReadAll(c)

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"pgregory.net/rapid"
 
@@ -99,11 +98,10 @@ func checkEpoch(b *Builder, r *llm.Request) error {
 	return nil
 }
 
-// histories is how many histories each half of [TestHistories] draws.
-const histories = 50_000
-
-// slow is how long they may take, on a machine that does much else, too.
-const slow = 8 * time.Minute
+// histories is how many histories each half of [TestHistories] draws: what a
+// machine that does much else, too, draws in a minute. Who changes the folding
+// asks for more: go test -run TestHistories -rapid.checks 50000
+const histories = 10_000
 
 // TestMain has the properties checked over more histories than is usual,
 // unless -short, -race or -rapid.checks says otherwise: the race detector looks
@@ -131,12 +129,7 @@ func TestHistories(t *testing.T) {
 func checkHistories(t *testing.T) {
 	t.Helper()
 	folds, failed, runs := 0, 0, 0
-	stopped, until := false, time.Now().Add(slow)
 	rapid.Check(t, func(t *rapid.T) {
-		if time.Now().After(until) {
-			stopped = true
-			return
-		}
 		runs++
 		w := newWorld(smallMarks(t))
 		v := &watcher{T: t, world: w, deep: rapid.IntRange(0, 19).Draw(t, "deep") == 0, prefix: int64(rapid.IntRange(1, 150).Draw(t, "prefix"))}
@@ -150,9 +143,6 @@ func checkHistories(t *testing.T) {
 		folds += w.folds
 	})
 	t.Logf("%d histories, %d folds, %d could not be folded", runs, folds, failed)
-	if stopped {
-		t.Errorf("only %d histories in %v: ask for fewer with -short or -rapid.checks", runs, slow)
-	}
 }
 
 // watcher checks the requests of a history as it grows.

@@ -20,14 +20,13 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/glovebox-dev/glovebox"
 	"github.com/glovebox-dev/glovebox/internal/egress"
 	"github.com/glovebox-dev/glovebox/internal/egress/hostconf"
+	"github.com/glovebox-dev/glovebox/internal/leaktest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaktest.Main(m) }
 
 // outsideTo is an Outside that reaches everything, or nothing.
 type outsideTo struct {

@@ -3,14 +3,13 @@ package chat
 import (
 	"testing"
 
-	"go.uber.org/goleak"
-
+	"github.com/glovebox-dev/glovebox/internal/leaktest"
 	"github.com/glovebox-dev/glovebox/internal/llm"
 	"github.com/glovebox-dev/glovebox/internal/llm/llmtest"
 	"github.com/glovebox-dev/glovebox/internal/llm/wire"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaktest.Main(m) }
 
 func TestProvider(t *testing.T) {
 	t.Parallel()

@@ -12,14 +12,14 @@ import (
 	"testing/synctest"
 	"time"
 
-	"go.uber.org/goleak"
 	"pgregory.net/rapid"
 
 	"github.com/glovebox-dev/glovebox"
+	"github.com/glovebox-dev/glovebox/internal/leaktest"
 	"github.com/glovebox-dev/glovebox/internal/llm"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaktest.Main(m) }
 
 const sample = `# A note to whoever reads this.
 model window=100000 max_output=8000 images=false input_price=3000000

@@ -10,13 +10,12 @@ import (
 	"syscall"
 	"testing"
 
-	"go.uber.org/goleak"
-
 	"github.com/glovebox-dev/glovebox"
+	"github.com/glovebox-dev/glovebox/internal/leaktest"
 	"github.com/glovebox-dev/glovebox/internal/llm"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaktest.Main(m) }
 
 func envOf(vars map[string]string) Env {
 	return func(name string) string { return vars[name] }

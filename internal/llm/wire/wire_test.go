@@ -8,13 +8,12 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/glovebox-dev/glovebox"
+	"github.com/glovebox-dev/glovebox/internal/leaktest"
 	"github.com/glovebox-dev/glovebox/internal/llm"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaktest.Main(m) }
 
 func TestRefused(t *testing.T) {
 	t.Parallel()

@@ -3,7 +3,7 @@ package membench
 import (
 	"testing"
 
-	"go.uber.org/goleak"
+	"github.com/glovebox-dev/glovebox/internal/leaktest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaktest.Main(m) }

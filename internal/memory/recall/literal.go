@@ -1,6 +1,7 @@
 package recall
 
 import (
+	"cmp"
 	"context"
 	"regexp/syntax"
 	"slices"
@@ -10,7 +11,7 @@ import (
 
 const (
 	literalLists = 50_000                 // passages of the lists that are looked through for an exact string
-	scanTime     = 700 * time.Millisecond // for what no list can narrow
+	scanTime     = 700 * time.Millisecond // of Options.ScanTime
 	scanChunk    = 2_000                  // passages between two looks at the clock
 )
 
@@ -74,7 +75,7 @@ type lookup struct {
 }
 
 // late reports whether the time for looking at passages is up.
-func (l *lookup) late() bool { return time.Since(l.begun) > scanTime }
+func (l *lookup) late() bool { return time.Since(l.begun) > cmp.Or(l.s.x.o.ScanTime, scanTime) }
 
 // indexed looks at the passages that hold all words of the longest string.
 func (l *lookup) indexed(ctx context.Context) error {

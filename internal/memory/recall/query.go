@@ -80,4 +80,8 @@ type Source func(ctx context.Context, after int64, limit int) ([]glovebox.Event,
 type Options struct {
 	Load  Loader   // whole outputs that the log holds only cut; nil: what the log holds is indexed
 	Embed Embedder // joined with the words where given; nil: words alone
+
+	// ScanTime bounds how long a search looks through what no list of words can
+	// narrow, as for a regular expression. 0 means 700 ms.
+	ScanTime time.Duration
 }
