@@ -1,6 +1,6 @@
 // Follows the events of a job: all there are, then new ones as they come. A
 // stream that breaks off is taken up where it ended.
-import { ApiError, request } from "./http";
+import { isRefusal, request } from "./http";
 import { EventParser } from "./sse";
 import type { JobEvent } from "./types";
 
@@ -29,9 +29,7 @@ export async function follow(job: string, after: number, f: Follower, signal: Ab
       if (ended) return f.onConnection("ended");
     } catch (err) {
       if (signal.aborted) return;
-      if (err instanceof ApiError && err.status >= 400 && err.status < 500 && err.status !== 429 && err.status !== 408) {
-        return f.onConnection("failed", err);
-      }
+      if (isRefusal(err)) return f.onConnection("failed", err);
     }
     failures++;
     f.onConnection("waiting");

@@ -108,7 +108,8 @@ export interface RequestOptions {
 /** Sends a request and returns the answer, or throws an ApiError. 304 is an answer. */
 export async function request(path: string, o: RequestOptions = {}): Promise<Response> {
   const headers = new Headers(o.headers);
-  if (session.token) headers.set("Authorization", `Bearer ${session.token}`);
+  const sent = session.token;
+  if (sent) headers.set("Authorization", `Bearer ${sent}`);
   let body = o.body;
   if (o.json !== undefined) {
     headers.set("Content-Type", "application/json");
@@ -123,6 +124,8 @@ export async function request(path: string, o: RequestOptions = {}): Promise<Res
   }
   if (res.headers.get("Glovebox-Link") === "view") jobLink.watchOnly(jobOf(path));
   if (res.ok || res.status === 304) return res;
+  // A late answer to the token before says nothing of the one there is now.
+  if (res.status === 401 && session.token === sent) session.require();
   throw await asError(res);
 }
 
@@ -133,7 +136,6 @@ async function asError(res: Response): Promise<ApiError> {
   } catch {
     // Not one of ours: a proxy in between, most likely. The status has to do.
   }
-  if (res.status === 401) session.require();
   return new ApiError(res.status, problem);
 }
 
@@ -142,6 +144,9 @@ export async function json<T>(path: string, o: RequestOptions = {}): Promise<T> 
   const res = await request(path, { ...o, headers: { Accept: "application/json", ...o.headers } });
   return (await res.json()) as T;
 }
+
+/** Whether asking again is of no use: the server has answered, and it was not too busy. */
+export const isRefusal = (err: unknown): boolean => err instanceof ApiError && err.status >= 400 && err.status < 500 && err.status !== 408 && err.status !== 429;
 
 /** An error in words, whatever was thrown. */
 export function message(err: unknown): string {

@@ -1,8 +1,8 @@
 // One job as its page knows it: the view that the server computes, the history
 // that the page folds from the events, and the step that is looked at.
-import { createContext, useCallback, useContext, useEffect, useMemo, useRef, useState } from "react";
+import { createContext, useCallback, useContext, useEffect, useMemo, useState } from "react";
 import { follow, type Connection } from "../api/events";
-import { ApiError, jobLink, message, session } from "../api/http";
+import { ApiError, isRefusal, jobLink, message, session } from "../api/http";
 import { getJob } from "../api/jobs";
 import type { JobEvent, JobView } from "../api/types";
 import { History } from "../model/history";
@@ -41,6 +41,7 @@ export function useMayControl(): boolean {
 }
 
 const flushMs = 80; // events that come within this time are shown together
+const retryMs = 2000; // until a job is asked for again that could not be had
 
 /** Follows the events of a job. */
 function useHistory(id: string) {
@@ -91,37 +92,38 @@ export function useLoadedJob(id: string): Loaded {
   const [fetched, setFetched] = useState<{ view: JobView; at: number } | null>(null);
   const [error, setError] = useState<unknown>(null);
   const [step, setStep] = useState<number | null>(null);
-  const setView = useCallback((view: JobView) => setFetched({ view, at: Date.now() }), []);
+  // An answer that was on its way while a newer one came changes nothing.
+  const setView = useCallback((view: JobView) => setFetched((old) => (old && old.view.seq > view.seq ? old : { view, at: Date.now() })), []);
 
-  const busy = useRef(false);
+  const [loads, setLoads] = useState({ ended: 0, next: "" as "" | "retry" | "never" });
   const seq = history.lastSeq;
   const known = fetched?.view.seq ?? -1;
   const terminal = !!fetched && ["complete", "error", "cancelled"].includes(fetched.view.status);
   useEffect(() => {
     const abort = new AbortController();
     const load = async () => {
-      if (busy.current) return;
-      busy.current = true;
+      let next: typeof loads.next = "";
       try {
         setView(await getJob(id, abort.signal));
         setError(null);
       } catch (err) {
-        if (!abort.signal.aborted) setError(err);
-      } finally {
-        busy.current = false;
+        if (abort.signal.aborted) return;
+        setError(err);
+        next = isRefusal(err) ? "never" : "retry";
       }
+      setLoads((l) => ({ ended: l.ended + 1, next }));
     };
-    // At once for the first time, soon when there are new events, and now and
-    // then while a job waits: its place in the queue is no event.
-    const wait = known < 0 ? 0 : seq > known ? 700 : terminal ? 0 : 10_000;
-    if (wait === 0 && known >= 0) return;
+    // At once for the first time, soon when there are new events or the server
+    // was not there, and now and then while a job waits: its place in the queue
+    // is no event.
+    if (loads.next === "never" || (terminal && seq <= known)) return;
+    const wait = loads.next === "retry" ? retryMs : known < 0 ? 0 : seq > known ? 700 : 10_000;
     const timer = setTimeout(() => void load(), wait);
     return () => {
       clearTimeout(timer);
       abort.abort();
-      busy.current = false;
     };
-  }, [id, seq > known, known, terminal, setView]);
+  }, [id, seq > known, known, terminal, loads, setView]);
 
   // A job that had ended goes on when its limits are raised.
   const ended = terminal && connection === "ended";
