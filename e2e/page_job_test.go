@@ -302,6 +302,9 @@ func (p *person) openTheNotebook() {
 	lab.shot("14 notebook")
 	p.front()
 	p.shot("15 notebook in the page")
+	// JupyterLab takes the keyboard whenever it has loaded. The page takes it
+	// back, but what is typed in between is lost.
+	p.side("usage")
 }
 
 // side shows one of the tabs at the side.
