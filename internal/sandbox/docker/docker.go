@@ -158,32 +158,48 @@ func (d *Driver) Create(ctx context.Context, s sandbox.Spec) error {
 	if s.Image == "" {
 		s.Image = d.o.Image
 	}
-	image, err := d.images.withGuest(ctx, s.Image)
+	made, err := d.make(ctx, s)
 	if err != nil {
 		return err
 	}
-	if ctx.Err() != nil {
-		return givenUp(ctx)
-	}
-	// An engine that is asked for a container makes it, whether or not anybody
-	// waits: so this is not interrupted, or it could not be taken back.
-	config, host := d.describe(s, image)
-	made, err := d.engine.ContainerCreate(context.WithoutCancel(ctx), client.ContainerCreateOptions{Name: d.name(s.ID), Config: config, HostConfig: host})
-	switch {
-	case errdefs.IsConflict(err):
-		return glovebox.Errorf(glovebox.CodeConflict, "sandbox %s exists", s.ID)
-	case err != nil:
-		return engineError("create sandbox", err)
-	}
-	_, err = d.engine.ContainerStart(ctx, made.ID, client.ContainerStartOptions{})
+	_, err = d.engine.ContainerStart(ctx, made, client.ContainerStartOptions{})
 	if err == nil && ctx.Err() == nil {
 		return nil
 	}
-	rm := d.remove(context.WithoutCancel(ctx), made.ID)
+	rm := d.remove(context.WithoutCancel(ctx), made)
 	if ctx.Err() != nil {
 		return errors.Join(givenUp(ctx), rm)
 	}
 	return errors.Join(engineError("start sandbox", err), rm)
+}
+
+// makeTries is how often an image that was there and is gone is made anew:
+// another process may take it for one that nobody uses any more.
+const makeTries = 3
+
+// make makes the container of a sandbox.
+func (d *Driver) make(ctx context.Context, s sandbox.Spec) (container string, err error) {
+	for try := 1; ; try++ {
+		image, err := d.images.withGuest(ctx, s.Image)
+		if err != nil {
+			return "", err
+		}
+		if ctx.Err() != nil {
+			return "", givenUp(ctx)
+		}
+		// An engine that is asked for a container makes it, whether or not anybody
+		// waits: so this is not interrupted, or it could not be taken back.
+		config, host := d.describe(s, image)
+		made, err := d.engine.ContainerCreate(context.WithoutCancel(ctx), client.ContainerCreateOptions{Name: d.name(s.ID), Config: config, HostConfig: host})
+		switch {
+		case err == nil:
+			return made.ID, nil
+		case errdefs.IsConflict(err):
+			return "", glovebox.Errorf(glovebox.CodeConflict, "sandbox %s exists", s.ID)
+		case !errdefs.IsNotFound(err) || try == makeTries:
+			return "", engineError("create sandbox", err)
+		}
+	}
 }
 
 func givenUp(ctx context.Context) error {

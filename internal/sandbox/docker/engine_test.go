@@ -5,8 +5,11 @@ package docker
 import (
 	"context"
 	"encoding/json"
+	"io"
 	"net/http"
 	"net/http/httptest"
+	"path"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -18,33 +21,72 @@ import (
 	"github.com/glovebox-dev/glovebox/internal/sandbox"
 )
 
-// engine is an engine with one container, which refuses to pause it and to let
-// it go on a few times.
+// engine is an engine with one container, which refuses a few times to make it,
+// to pause it and to let it go on.
 type engine struct {
 	mu     sync.Mutex
 	paused bool
 	refuse []int // status codes, of the next calls
-	asked  int   // to pause or unpause
+	asked  int   // for one of these
 }
 
 func (e *engine) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	w.Header().Set("Api-Version", "1.44")
-	_, do, _ := strings.Cut(r.URL.Path, "/containers/")
-	_, do, _ = strings.Cut(do, "/")
-	switch do {
-	case "json":
-		w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Content-Type", "application/json")
+	switch do := path.Base(r.URL.Path); {
+	case strings.Contains(r.URL.Path, "/images/"):
+		_, _ = io.WriteString(w, `{"Id": "sha256:`+strings.Repeat("1", 64)+`"}`)
+	case do == "json":
 		_ = json.NewEncoder(w).Encode(container.InspectResponse{State: &container.State{Running: true, Paused: e.paused}})
-	case "pause", "unpause":
+	case do == "start":
+		w.WriteHeader(http.StatusNoContent)
+	case do == "create" || do == "pause" || do == "unpause":
 		if e.asked++; len(e.refuse) > 0 {
 			w.WriteHeader(e.refuse[0])
 			e.refuse = e.refuse[1:]
 			return
 		}
+		if do == "create" {
+			w.WriteHeader(http.StatusCreated)
+			_, _ = io.WriteString(w, `{"Id": "c"}`)
+			return
+		}
 		e.paused = do == "pause"
 		w.WriteHeader(http.StatusNoContent)
+	}
+}
+
+// testEngine returns an engine and a driver of it.
+func testEngine(t *testing.T) (*engine, *Driver) {
+	t.Helper()
+	e := &engine{}
+	srv := httptest.NewServer(e)
+	t.Cleanup(srv.Close)
+	d, err := New(Options{Host: "tcp://" + srv.Listener.Addr().String(), Owner: "/", Image: "machine"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { d.Close() })
+	return e, d
+}
+
+// TestImageIsMadeAgain: an image that another process removed before a container
+// was made of it is made, or found, again.
+func TestImageIsMadeAgain(t *testing.T) {
+	t.Parallel()
+	e, d := testEngine(t)
+	for refusals, code := range map[int]glovebox.Code{makeTries - 1: "", makeTries: glovebox.CodeUnavailable} {
+		e.mu.Lock()
+		e.asked, e.refuse = 0, slices.Repeat([]int{http.StatusNotFound}, refusals)
+		e.mu.Unlock()
+		err := d.Create(t.Context(), sandbox.Spec{ID: sandbox.ID(glovebox.NewID())})
+		e.mu.Lock()
+		if glovebox.CodeOf(err) != code || e.asked != makeTries {
+			t.Errorf("refused %d times: %v, asked %d times", refusals, err, e.asked)
+		}
+		e.mu.Unlock()
 	}
 }
 
@@ -53,14 +95,7 @@ func (e *engine) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // well is not.
 func TestPauseIsTriedAgain(t *testing.T) {
 	t.Parallel()
-	e := &engine{}
-	srv := httptest.NewServer(e)
-	defer srv.Close()
-	d, err := New(Options{Host: "tcp://" + srv.Listener.Addr().String(), Owner: "/"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer d.Close()
+	e, d := testEngine(t)
 	id := sandbox.ID(glovebox.NewID())
 	for i, c := range []struct {
 		do     func(context.Context, sandbox.ID) error
@@ -86,10 +121,7 @@ func TestPauseIsTriedAgain(t *testing.T) {
 		e.mu.Unlock()
 	}
 	e.mu.Lock()
-	e.refuse = make([]int, 1000)
-	for i := range e.refuse {
-		e.refuse[i] = http.StatusInternalServerError
-	}
+	e.refuse = slices.Repeat([]int{http.StatusInternalServerError}, 1000)
 	e.mu.Unlock()
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
