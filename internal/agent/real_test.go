@@ -137,16 +137,34 @@ func TestProve(t *testing.T) {
 	}
 }
 
+// reservePort returns a port of the loopback that nobody else is given until the
+// test ends, and on which a server that reuses addresses, as Python's does, can
+// listen all the same: the socket that holds it does not.
+func reservePort(t *testing.T) string {
+	t.Helper()
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { unix.Close(fd) })
+	if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEADDR, 1); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Bind(fd, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}); err != nil {
+		t.Fatal(err)
+	}
+	addr, err := unix.Getsockname(fd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strconv.Itoa(addr.(*unix.SockaddrInet4).Port)
+}
+
 // TestPageProofs finishes with pages in a real browser: one that throws, then
 // one that works.
 func TestPageProofs(t *testing.T) {
 	dial := browsertest.Dialer(t)
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	port := strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
-	l.Close()
+	port := reservePort(t)
 	script, err := replay.Parse("pages.replay", []byte(strings.ReplaceAll(`
 turn
 call write_file

@@ -64,7 +64,7 @@ func TestCrashSweepFold(t *testing.T) {
 			if !ok || !died {
 				break
 			}
-			if n == 20 {
+			if n == 100 {
 				t.Fatal("the job has no end")
 			}
 		}
