@@ -69,9 +69,15 @@ if [ -n "$missing" ]; then
 		command -v sudo >/dev/null || { echo "setup: there is no sudo; as root run: apt-get install -y$missing" >&2; exit 1; }
 		sudo=sudo
 	fi
-	$sudo apt-get update -q
+	# Both again if one fails: an index that was only half there is noticed late.
+	try=1
 	# shellcheck disable=SC2086 # the names are words
-	$sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends $missing
+	until $sudo apt-get update -q -o Acquire::Retries=5 &&
+		$sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends -o Acquire::Retries=5 -o DPkg::Lock::Timeout=300 $missing; do
+		[ $try -lt 4 ] || { echo "setup: apt-get failed $try times" >&2; exit 1; }
+		try=$((try + 1))
+		sleep 5
+	done
 
 	# The tests start their own; a machine that had none should not serve port 80.
 	if [ -d /run/systemd/system ]; then
@@ -91,8 +97,10 @@ fi
 if [ "${1:-run}" = test ] && [ "$(id -u)" = 0 ] && command -v dockerd >/dev/null && ! docker version >/dev/null 2>&1; then
 	log=/var/log/glovebox-dockerd.log
 	setsid nohup dockerd >$log 2>&1 </dev/null &
-	for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30; do
-		docker version >/dev/null 2>&1 && break
+	engine=$!
+	tries=0
+	until docker version >/dev/null 2>&1 || ! kill -0 $engine 2>/dev/null || [ $tries = 120 ]; do
+		tries=$((tries + 1))
 		sleep 1
 	done
 	docker version >/dev/null 2>&1 || echo "setup: the Docker engine does not start here, so that its tests will be skipped; see $log" >&2

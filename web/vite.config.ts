@@ -18,7 +18,8 @@ export default defineConfig({
     environment: "jsdom",
     include: ["src/**/*.test.{ts,tsx}"],
     setupFiles: "./src/test/setup.ts",
-    testTimeout: 60_000, // a busy machine is no failure
+    testTimeout: 120_000, // a busy machine is no failure
+    hookTimeout: 120_000,
   },
   server: { proxy: { "^/(jobs|schedule|status|settings)": "http://127.0.0.1:8000" } },
 });

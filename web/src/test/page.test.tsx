@@ -311,8 +311,7 @@ describe("the memory of projects", () => {
     expect(await screen.findByLabelText("Text of notes.md")).toBeTruthy();
     fireEvent.click(screen.getByText("Forget all of it"));
     fireEvent.click(screen.getByText("Forget it for good"));
-    await waitFor(() => expect(asked.at(-1)!.method + asked.at(-1)!.path).toContain("projects"));
-    expect(asked.some((a) => a.method === "DELETE" && a.path === "projects/billing")).toBe(true);
+    await waitFor(() => expect(asked.some((a) => a.method === "DELETE" && a.path === "projects/billing")).toBe(true));
   });
 
   it("is named in a new job", async () => {
