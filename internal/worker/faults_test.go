@@ -49,6 +49,47 @@ func TestSweep(t *testing.T) {
 	}
 }
 
+// What a crash left is removed also by a worker that is stopped before it could
+// begin to look for it.
+func TestSweepOfAWorkerThatStops(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	if err := w.driver.Create(w.ctx(), sandbox.Spec{ID: sandbox.ID(glovebox.NewID()), Labels: map[string]string{jobLabel: glovebox.NewID()}}); err != nil {
+		t.Fatal(err)
+	}
+	o := w.options()
+	o.Presence, o.Drain = filepath.Join(t.TempDir(), "workers"), time.Minute
+	died, err := announce(o.Presence, "died")
+	if err != nil {
+		t.Fatal(err)
+	}
+	died.file.Close()
+	ctx, stop := context.WithCancel(t.Context())
+	o.Driver = &stopper{Driver: o.Driver, stop: stop}
+	worker := New(o)
+	if err := worker.Start(ctx); err != nil {
+		t.Fatal(err)
+	}
+	w.awaitNoSandbox(worker)
+	if left, err := filepath.Glob(filepath.Join(o.Presence, "*")); err != nil || len(left) > 0 {
+		t.Errorf("left: %v, %v", left, err)
+	}
+}
+
+// stopper is a driver that has the worker stopped when it is first looked at.
+type stopper struct {
+	sandbox.Driver
+	stop func()
+}
+
+func (s *stopper) List(ctx context.Context) ([]sandbox.Info, error) {
+	s.stop()
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	return s.Driver.List(ctx)
+}
+
 // A worker that looks for dead ones again and again never takes itself for one.
 func TestSweepsLeaveTheLivingAlone(t *testing.T) {
 	t.Parallel()

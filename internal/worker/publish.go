@@ -48,12 +48,13 @@ type publisher struct {
 	// Of the goroutine.
 	files   *stateFiles
 	machine sandbox.ID        // that has what is in sent; empty for none
+	tried   sandbox.ID        // of the newest round
 	sent    map[string]uint64 // documents and notes, by name: a hash of what was sent
 	log     map[int]chunk     // files of the log: how much was sent
 	notes   map[string]note   // how those in the workspace were when they were sent
 	seed    maphash.Seed
-	fails   int // in a row
-	rest    int // rounds to leave out
+	fails   int // in a row, with the same machine
+	rest    int // rounds to leave out with that machine
 
 	rounds func(error) // for tests: told of each round; may be nil
 }
@@ -92,7 +93,7 @@ func (p *publisher) run() {
 			return
 		case <-p.want:
 		}
-		if p.rest > 0 {
+		if _, id := p.h.box.current(); p.rest > 0 && (id == "" || id == p.tried) {
 			p.rest--
 			continue
 		}
@@ -133,6 +134,9 @@ func (p *publisher) round(ctx context.Context) error {
 	g, id := p.h.box.current()
 	if g == nil {
 		return nil
+	}
+	if id != p.tried { // a machine that died is no reason to leave out its successor
+		p.tried, p.fails, p.rest = id, 0, 0
 	}
 	if err := p.read(ctx); err != nil {
 		return err

@@ -12,6 +12,7 @@ import (
 
 	"github.com/glovebox-dev/glovebox"
 	"github.com/glovebox-dev/glovebox/internal/guest"
+	"github.com/glovebox-dev/glovebox/internal/llm"
 	"github.com/glovebox-dev/glovebox/internal/sandbox"
 )
 
@@ -183,6 +184,66 @@ func TestPublishFails(t *testing.T) {
 	for len(rounds) > 0 {
 		<-rounds
 	}
+}
+
+// TestPublishToTheNextMachine: what one machine did not take, so that it is left
+// alone for a while, the next one gets at once. Its job waits for it, perhaps.
+func TestPublishToTheNextMachine(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	o, rounds := w.publishing()
+	failed, waits := 0, 0
+	wait := "until grep -q sandbox.lost ../glovebox/log/*; do sleep 0.02; done"
+	w.model = improvised(func(ctx context.Context, step int64) []glovebox.Block {
+		if step == 0 {
+			return shell("rm -rf ../glovebox; echo mine > ../glovebox")
+		}
+		switch waits++; waits {
+		case 2: // the first may have met its machine's end
+			return shell(wait)
+		case 3:
+			return finish("test -d ../glovebox")
+		}
+		select { // each step has a round
+		case err := <-rounds:
+			if err != nil {
+				failed++
+			}
+		case <-ctx.Done():
+		}
+		if failed < 2 {
+			waits = 0
+			return shell("true")
+		}
+		w.destroyAll()
+		return shell(wait)
+	})
+	w.start(o)
+	if job := w.awaitEnd(w.submit()); job.Status != glovebox.StatusComplete {
+		t.Errorf("the job is %s: %+v", job.Status, job.Failure)
+	}
+}
+
+// destroyAll destroys all sandboxes.
+func (w *world) destroyAll() {
+	infos, err := w.driver.List(w.ctx())
+	if err != nil {
+		w.Error(err)
+	}
+	for _, i := range infos {
+		if err := w.driver.Destroy(w.ctx(), i.ID); err != nil {
+			w.Error(err)
+		}
+	}
+}
+
+// improvised is a model that answers step by step, as a script does.
+type improvised func(ctx context.Context, step int64) []glovebox.Block
+
+func (f improvised) Stream(ctx context.Context, r *llm.Request, delta func(glovebox.ModelDelta)) (*llm.Response, error) {
+	s := make(script, r.Step+1)
+	s[r.Step] = f(ctx, r.Step)
+	return s.Stream(ctx, r, delta)
 }
 
 // TestStateFilesBounds: however long the log, the newest files of it that fit

@@ -12,8 +12,10 @@ import (
 type cleaner interface{ Clean() error }
 
 // sweepLoop removes what crashes left, now and from time to time, until Stop.
+// Stop does not interrupt the first time unless it is out of patience: a server
+// that ends at once leaves nothing to the next one, either.
 func (w *Worker) sweepLoop(l *life) {
-	ctx := l.claim
+	ctx := l.work
 	tick := time.NewTicker(w.o.Sweep)
 	defer tick.Stop()
 	var blobs time.Time // when they were last swept
@@ -24,6 +26,7 @@ func (w *Worker) sweepLoop(l *life) {
 			}
 		}
 		w.sweep(ctx)
+		ctx = l.claim
 		w.sweepRecall(ctx)
 		if now := w.o.Now(); now.Sub(blobs) >= blobsEvery {
 			blobs = now

@@ -133,9 +133,10 @@ func (d *Driver) prune(ctx context.Context) {
 	}
 }
 
-// removeLeft removes the ready machines, and the locks, of owners that died.
+// removeLeft removes the ready machines, and the locks, of owners that died. It
+// takes no notice of an end of ctx: what lives shortly leaves nothing, either.
 func (d *Driver) removeLeft(ctx context.Context) {
-	infos, err := d.base.List(ctx)
+	infos, err := d.base.List(context.WithoutCancel(ctx))
 	if err != nil {
 		d.o.Log.Warn("can't look for ready machines that are left", "error", err)
 		return

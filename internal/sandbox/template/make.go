@@ -49,6 +49,11 @@ func (d *Driver) Run(ctx context.Context) {
 	d.mu.Lock()
 	d.running = true
 	d.mu.Unlock()
+	// Also if nothing is to be made, or ctx has ended already.
+	if unlock, ok, err := d.tryLock(); err == nil && ok {
+		d.removeMakers(context.WithoutCancel(ctx))
+		unlock()
+	}
 	retry := firstRetry
 	for ctx.Err() == nil {
 		wait := lookEvery
