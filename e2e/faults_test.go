@@ -2,11 +2,11 @@ package e2e
 
 import (
 	"bytes"
+	"encoding/json"
 	"mime/multipart"
 	"net/http"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -45,10 +45,16 @@ func TestSandboxDies(t *testing.T) {
 	data := dataDir(t)
 	s := serve(t, data, "--model", replayModel(t, "lost"))
 	id := s.schedule("Leave traces.")
-	kills := 0
+	kills, sandbox := 0, ""
 	s.follow(id, func(e glovebox.Event) bool {
-		if e.Type == glovebox.EventToolStarted && bytes.Contains(decode[glovebox.ToolStarted](t, e).Input, []byte("sandbox[.]lost")) && kills < 2 && killSandboxes(t, data) {
-			kills++
+		switch e.Type {
+		case glovebox.EventSandboxReady:
+			sandbox = decode[glovebox.SandboxReady](t, e).ID
+		case glovebox.EventToolStarted:
+			if bytes.Contains(decode[glovebox.ToolStarted](t, e).Input, []byte("sandbox[.]lost")) && kills < 2 {
+				killSandbox(t, data, sandbox)
+				kills++
+			}
 		}
 		return true
 	})
@@ -78,7 +84,7 @@ func TestSandboxDiesAgainAndAgain(t *testing.T) {
 	id := s.schedule("Wait.")
 	s.follow(id, func(e glovebox.Event) bool {
 		if e.Type == glovebox.EventSandboxReady {
-			killSandboxes(t, data)
+			killSandbox(t, data, decode[glovebox.SandboxReady](t, e).ID)
 		}
 		return true
 	})
@@ -89,25 +95,24 @@ func TestSandboxDiesAgainAndAgain(t *testing.T) {
 	checkLaws(t, s, id)
 }
 
-// killSandboxes kills the processes of all sandboxes below a data directory,
-// and reports whether there was one.
-func killSandboxes(t *testing.T, data string) bool {
+// killSandbox kills the process of a sandbox, and of no other: one that is kept
+// ready may be the next one of the same job.
+func killSandbox(t *testing.T, data, id string) {
 	t.Helper()
-	procs, err := filepath.Glob("/proc/[0-9]*/cmdline")
-	if err != nil {
-		t.Fatal(err)
+	var record struct {
+		Process struct{ PID int }
 	}
-	n := 0
-	for _, p := range procs {
-		b, err := os.ReadFile(p)
-		if err != nil || !bytes.Contains(b, []byte(data)) || !bytes.HasPrefix(b, []byte("runsc-sandbox")) {
-			continue
-		}
-		pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(p)))
-		syscall.Kill(pid, syscall.SIGKILL)
-		n++
+	b, err := os.ReadFile(filepath.Join(data, "gvisor", "sandboxes", id, "record.json"))
+	if err == nil {
+		err = json.Unmarshal(b, &record)
 	}
-	return n > 0
+	if err != nil || record.Process.PID <= 1 {
+		t.Errorf("the record of sandbox %s names no process: %v, %s", id, err, b)
+		return
+	}
+	if err := syscall.Kill(record.Process.PID, syscall.SIGKILL); err != nil {
+		t.Errorf("kill sandbox %s: %v", id, err)
+	}
 }
 
 // TestHandOver stops a server with SIGTERM in the middle of a job: the job is

@@ -26,7 +26,7 @@ func conversation(t *testing.T, text string) string {
 
 // script is a conversation that runs Bash code, and then finishes with a proof.
 func script(code, proof string) string {
-	return "turn attack\ncall shell\n  timeout_s := 100\n  command <<END-OF-SCRIPT\n" + code + "\nEND-OF-SCRIPT\n\n" +
+	return "turn attack\ncall shell\n  timeout_s := 600\n  command <<END-OF-SCRIPT\n" + code + "\nEND-OF-SCRIPT\n\n" +
 		"turn end\ncall finish\n  summary = Done.\n  how_to_run = true\n  proofs := " + proof + "\n"
 }
 
@@ -144,7 +144,7 @@ func attackNetwork(t *testing.T, s *server) {
 	id := s.submit(t, conversation(t, script(`
 for u in http://127.0.0.1:`+port+`/jobs http://localhost:`+port+`/jobs http://[::1]:`+port+`/jobs http://2130706433:`+port+`/jobs http://0177.1:`+port+`/jobs \
     http://169.254.169.254/latest/meta-data/ http://10.0.0.1/ http://[::ffff:127.0.0.1]:`+port+`/jobs http://glovebox-nowhere.example/; do
-  curl -s -m 8 --noproxy '' -o /dev/null -w '%{http_code}\n' "$u" | sed 's/^/proxied /'
+  curl -s -m 60 --noproxy '' -o /dev/null -w '%{http_code}\n' "$u" | sed 's/^/proxied /'
 done
 python3 - <<'P'
 import socket
@@ -153,7 +153,9 @@ for a in ("1.1.1.1", "169.254.169.254", "10.0.0.1"):
         socket.create_connection((a, 80), timeout=3); print("BROKEN", a)
     except OSError: print("direct held")
 def raw(b):
-    s = socket.create_connection(("127.0.0.1", 3128), timeout=5); s.sendall(b)
+    s = socket.create_connection(("127.0.0.1", 3128), timeout=60)
+    try: s.sendall(b)
+    except OSError: pass # it may be refused before it is all there
     try: return s.recv(4096)
     except OSError: return b""
 for b in (b"CONNECT 127.0.0.1:`+port+` HTTP/1.1\r\nHost: 127.0.0.1:`+port+`\r\n\r\n",
@@ -265,7 +267,7 @@ call shell
 	if st := s.finish(id); st.Status != glovebox.StatusCancelled {
 		t.Errorf("got %+v, %+v", st, st.Error)
 	}
-	if d := time.Since(begun); d > 20*time.Second {
+	if d := time.Since(begun); d > time.Minute { // its call would take ten
 		t.Errorf("it took %v to end the job", d)
 	}
 	checkLaws(t, s, id)
