@@ -144,7 +144,7 @@ func follow(ts *testscript.TestScript, _ bool, args []string) {
 	req, err := http.NewRequest("GET", fmt.Sprintf("%s/jobs/%s/events", ts.Getenv("GLOVEBOX_URL"), ts.Getenv("ID")), nil)
 	ts.Check(err)
 	req.Header.Set("Accept", "text/event-stream")
-	client := http.Client{Timeout: time.Minute}
+	client := http.Client{Timeout: 10 * time.Minute}
 	resp, err := client.Do(req)
 	ts.Check(err)
 	defer resp.Body.Close()
