@@ -70,8 +70,8 @@ func TestCrashSweep(t *testing.T) {
 	t.Logf("killed %d times", killed)
 }
 
-// pause lets the server go on for a while before it is killed: the moment of
-// the kill is what is varied here, nothing waits for a result.
+// pause lets a while pass: before a server is killed, so that the moment is
+// varied, or before it is asked again.
 func pause(t *testing.T, d time.Duration) {
 	t.Helper()
 	select {

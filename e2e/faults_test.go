@@ -165,9 +165,7 @@ func TestFullDisk(t *testing.T) {
 	if st.Status != glovebox.StatusError || st.Error == nil || !strings.Contains(strings.ToLower(st.Error.Message+st.Error.Hint), "space") {
 		t.Errorf("got %+v, %+v; want an error that speaks of space", st, st.Error)
 	}
-	if code, _, body := s.call(http.MethodGet, "/readyz", "", ""); code != http.StatusOK {
-		t.Errorf("the server is not ready any more: %d %s", code, body)
-	}
+	s.awaitReady()
 	checkLaws(t, s, first)
 }
 

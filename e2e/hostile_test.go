@@ -76,9 +76,7 @@ func TestHostileSandbox(t *testing.T) {
 			})
 		}
 	})
-	if code, _, body := s.call(http.MethodGet, "/readyz", "", ""); code != http.StatusOK {
-		t.Errorf("the server is not ready any more: %d %s", code, body)
-	}
+	s.awaitReady()
 	_, _, metrics := s.call(http.MethodGet, "/metrics", "", "")
 	if bytes.Contains(metrics, []byte(hostSecret)) || strings.Contains(s.log.String(), hostSecret) {
 		t.Error("a secret of the host is in the log or the metrics")

@@ -321,6 +321,21 @@ func (s *server) follow(id string, f func(glovebox.Event) bool) {
 	}
 }
 
+// awaitReady waits until the server says that it is ready: it says otherwise
+// while its store is slow, or its disk is full of what is being removed.
+func (s *server) awaitReady() {
+	s.t.Helper()
+	for end := time.Now().Add(patience); ; pause(s.t, 50*time.Millisecond) {
+		code, _, body := s.call(http.MethodGet, "/readyz", "", "")
+		if code == http.StatusOK {
+			return
+		}
+		if time.Now().After(end) {
+			s.t.Fatalf("the server is not ready any more: %d %s", code, body)
+		}
+	}
+}
+
 // checkNothingIsLeft checks law L7: once the server has ended and its jobs
 // have, nothing on the host names the data directory.
 func checkNothingIsLeft(t *testing.T, data string) {

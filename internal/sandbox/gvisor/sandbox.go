@@ -19,6 +19,10 @@ const (
 	// dialTimeout bounds a Dial whose ctx has no earlier deadline.
 	dialTimeout = 30 * time.Second
 
+	// endTimeout bounds how long a Dial that failed waits for the end of the
+	// sandbox's process.
+	endTimeout = 2 * time.Second
+
 	// killTimeout bounds how long Destroy waits for processes that were
 	// killed; only the kernel can hold them longer.
 	killTimeout = 20 * time.Second
@@ -53,7 +57,9 @@ func (d *Driver) Dial(ctx context.Context, id sandbox.ID) (net.Conn, error) {
 	defer cancel()
 	c, err := d.dial(ctx, r)
 	if err != nil {
-		if !r.Process.Alive() {
+		// A process that is ending has hung up before it has ended: its namespace
+		// goes first. Only then is it known why.
+		if r.Process.AwaitEnd(ctx, time.Now().Add(endTimeout)) {
 			return nil, notFound(id, "has ended")
 		}
 		if cerr := context.Cause(ctx); cerr != nil {

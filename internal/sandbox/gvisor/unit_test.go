@@ -3,7 +3,9 @@ package gvisor
 import (
 	"context"
 	"errors"
+	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -12,6 +14,7 @@ import (
 
 	"github.com/glovebox-dev/glovebox"
 	"github.com/glovebox-dev/glovebox/internal/sandbox"
+	"github.com/glovebox-dev/glovebox/internal/sandbox/local"
 )
 
 func TestIsRunsc(t *testing.T) {
@@ -187,5 +190,47 @@ func TestBriefErrors(t *testing.T) {
 	}
 	if s := because(nil) + because(errors.New("x")); s != ": x" {
 		t.Errorf("%q", s)
+	}
+}
+
+// TestDialOfOneThatIsEnding: a sandbox that hangs up because it is ending has
+// ended, also if its process has not quite yet.
+func TestDialOfOneThatIsEnding(t *testing.T) {
+	t.Parallel()
+	d, err := New(Options{StateDir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	process := exec.CommandContext(t.Context(), "sleep", "1000")
+	if err := process.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = process.Wait() }()
+	defer func() { _ = process.Process.Kill() }()
+	id := sandbox.ID(glovebox.NewID())
+	if err := os.Mkdir(d.dir(id), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	r := &record{ID: id, Started: true}
+	if r.Process, err = local.ProcessOf(process.Process.Pid); err != nil {
+		t.Fatal(err)
+	}
+	if err := writeRecord(d.dir(id), r); err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("unix", filepath.Join(d.dir(id), socketFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	go func() {
+		if c, err := l.Accept(); err == nil {
+			c.Close()
+		}
+		_ = process.Process.Kill()
+	}()
+	if _, err := d.Dial(t.Context(), id); glovebox.CodeOf(err) != glovebox.CodeNotFound {
+		t.Errorf("got %v, want that it has ended", err)
 	}
 }

@@ -1,6 +1,7 @@
 package local
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"strings"
@@ -32,6 +33,23 @@ func ProcessOf(pid int) (Process, error) {
 func (p Process) Alive() bool {
 	state, ok := p.state()
 	return ok && state != 'Z' && state != 'X'
+}
+
+// AwaitEnd waits until the process has ended, and reports whether it has before
+// the deadline. Ctx ends the wait too, within a tenth of a second.
+func (p Process) AwaitEnd(ctx context.Context, deadline time.Time) bool {
+	if !p.Alive() {
+		return true
+	}
+	fd, err := unix.PidfdOpen(p.PID, 0)
+	if err != nil {
+		return !p.Alive()
+	}
+	defer unix.Close(fd)
+	for p.Alive() && ctx.Err() == nil && time.Now().Before(deadline) {
+		_, _ = unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, int(min(100, time.Until(deadline).Milliseconds()+1)))
+	}
+	return !p.Alive()
 }
 
 // state returns the state of the process; ok is false if it is gone. That of
