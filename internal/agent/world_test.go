@@ -12,12 +12,12 @@ import (
 	"testing/synctest"
 	"time"
 
-	"go.uber.org/goleak"
 	"pgregory.net/rapid"
 
 	"github.com/glovebox-dev/glovebox"
 	"github.com/glovebox-dev/glovebox/internal/browser/browsertest"
 	"github.com/glovebox-dev/glovebox/internal/guest"
+	"github.com/glovebox-dev/glovebox/internal/leaktest"
 	"github.com/glovebox-dev/glovebox/internal/llm"
 	"github.com/glovebox-dev/glovebox/internal/memory"
 	"github.com/glovebox-dev/glovebox/internal/memory/recall"
@@ -28,7 +28,7 @@ func TestMain(m *testing.M) {
 	code := m.Run()
 	browsertest.Stop()
 	if code == 0 {
-		if err := goleak.Find(); err != nil {
+		if err := leaktest.Find(); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			code = 1
 		}

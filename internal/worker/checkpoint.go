@@ -22,7 +22,7 @@ const (
 
 	maxChanges = 200 // that an event lists
 
-	compareTimeout = 2 * time.Second
+	compareTimeout = 20 * time.Second // for the first checkpoint of a job, which takes far less
 )
 
 // Checkpoint implements [agent.Host]: the workspace is committed in the

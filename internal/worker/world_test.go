@@ -16,11 +16,10 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/glovebox-dev/glovebox"
 	"github.com/glovebox-dev/glovebox/internal/blob/disk"
 	"github.com/glovebox-dev/glovebox/internal/guest/guestd"
+	"github.com/glovebox-dev/glovebox/internal/leaktest"
 	"github.com/glovebox-dev/glovebox/internal/llm"
 	"github.com/glovebox-dev/glovebox/internal/sandbox/fake"
 	"github.com/glovebox-dev/glovebox/internal/store"
@@ -36,7 +35,7 @@ func TestMain(m *testing.M) {
 		}
 		return s.Serve(l)
 	})
-	goleak.VerifyTestMain(m)
+	leaktest.Main(m)
 }
 
 // world is a store, blobs and a driver, and what workers on them need.

@@ -43,7 +43,7 @@ const (
 	firstRetry = 5 * time.Second
 	lastRetry  = 5 * time.Minute
 	lookEvery  = 30 * time.Second // for ready machines that died, and for memory
-	fillTime   = 30 * time.Second // for one machine
+	fillTime   = 2 * time.Minute  // for one machine, on a loaded host
 	endTime    = 30 * time.Second // for what is ready to be destroyed at the end
 )
 

@@ -20,8 +20,7 @@ import (
 	"os"
 	"testing"
 
-	"go.uber.org/goleak"
-
+	"github.com/glovebox-dev/glovebox/internal/leaktest"
 	"github.com/glovebox-dev/glovebox/internal/sandbox"
 )
 
@@ -79,10 +78,21 @@ func (s Suite) Main(m *testing.M) {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
-		cleanup()
-		os.Exit(code)
-	}))
+	Run(m, cleanup)
+}
+
+// Run runs the tests, checks that they leave no goroutines, calls cleanup and
+// ends the process.
+func Run(m *testing.M, cleanup func()) {
+	code := m.Run()
+	if code == 0 {
+		if err := leaktest.Find(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = 1
+		}
+	}
+	cleanup()
+	os.Exit(code)
 }
 
 // child does a task and says on standard output that it is done.

@@ -13,15 +13,14 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/glovebox-dev/glovebox"
 	"github.com/glovebox-dev/glovebox/internal/guest"
 	"github.com/glovebox-dev/glovebox/internal/guest/guestd"
+	"github.com/glovebox-dev/glovebox/internal/leaktest"
 	"github.com/glovebox-dev/glovebox/internal/sandbox"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaktest.Main(m) }
 
 // stub is a driver whose machines are entries in a map, and whose templates
 // are empty directories.

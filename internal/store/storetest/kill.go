@@ -10,9 +10,8 @@ import (
 	"sync"
 	"testing"
 
-	"go.uber.org/goleak"
-
 	"github.com/glovebox-dev/glovebox"
+	"github.com/glovebox-dev/glovebox/internal/leaktest"
 	"github.com/glovebox-dev/glovebox/internal/store"
 )
 
@@ -25,7 +24,7 @@ func Main(m *testing.M, h Harness) {
 	if place := os.Getenv(childEnv); place != "" {
 		writeUntilKilled(place, h)
 	}
-	goleak.VerifyTestMain(m)
+	leaktest.Main(m)
 }
 
 // writeUntilKilled creates jobs and appends events from several goroutines,
