@@ -166,12 +166,13 @@ func (ses *session) terminal(conn *wire.Conn, id string) {
 		_ = w.Fail(err)
 		return
 	}
+	from := p.Written() // before the host knows that it is joined, and types
 	if w.End() != nil {
 		return
 	}
 	ctx, cancel := context.WithCancel(ses.s.ctx)
 	defer cancel()
-	_ = p.Copy(ctx, conn)
+	_ = p.Copy(ctx, conn, from)
 }
 
 // signals are those that a host may send.

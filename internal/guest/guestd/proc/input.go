@@ -4,6 +4,7 @@ package proc
 
 import (
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -40,13 +41,21 @@ func (p *Process) waitsInput() bool {
 		}
 		known = known || k
 	}
-	return !known && p.looksLikePrompt()
+	if known || !p.looksLikePrompt() {
+		return false
+	}
+	// That nothing is known of a process may be because it has just ended.
+	again, ok := p.still()
+	return ok && slices.Equal(again, fam)
 }
 
 // still returns the family if it has been quiet for long enough: input open
 // and empty, all asleep, no output.
 func (p *Process) still() ([]stat, bool) {
 	if !p.running() || p.cmd.NoStdin {
+		return nil, false
+	}
+	if slices.ContainsFunc(p.sources, (*source).unread) {
 		return nil, false
 	}
 	if _, last := p.out.written(); time.Since(last) < inputQuiet || !p.inputEmpty() {

@@ -59,6 +59,7 @@ type Command struct {
 // Table holds the processes.
 type Table struct {
 	spawner *spawner
+	name    string // tells its processes from those of other tables
 
 	wg sync.WaitGroup
 
@@ -72,7 +73,7 @@ type Table struct {
 // NewTable returns an empty table. If reap is set, it waits for every child
 // of this process and adopted orphan; nothing else may wait for children then.
 func NewTable(reap bool) *Table {
-	return &Table{spawner: newSpawner(reap), byID: map[string]*Process{}}
+	return &Table{spawner: newSpawner(reap), name: glovebox.NewID(), byID: map[string]*Process{}}
 }
 
 // Close kills what runs and waits for it to end.
@@ -94,15 +95,17 @@ type Process struct {
 	exited  chan struct{} // the process has ended
 	done    chan struct{} // and so has its output
 
-	mu     sync.Mutex
-	stdin  *os.File // pipe or terminal; nil when closed
-	writes int      // that are under way
-	end    exit
-	ended  time.Time
+	mu      sync.Mutex
+	sources []*source // of its output
+	stdin   *os.File  // pipe or terminal; nil when closed
+	writes  int       // that are under way
+	end     exit
+	ended   time.Time
 }
 
 // markerName is the variable by which processes that leave their session are
-// still known.
+// still known. Its value has the name of the table too: where a sandbox is only
+// a directory, there are others' processes with the same id.
 const markerName = "GLOVEBOX_PROCESS="
 
 // Start starts a process.
@@ -114,18 +117,18 @@ func (t *Table) Start(c Command) (*Process, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Process{cmd: c, marker: markerName + c.ID, exited: make(chan struct{}), done: make(chan struct{}), out: newOutput(c.OutputLimit)}
+	p := &Process{cmd: c, marker: markerName + t.name + "/" + c.ID, exited: make(chan struct{}), done: make(chan struct{}), out: newOutput(c.OutputLimit)}
 	if err := t.reserve(p); err != nil {
 		return nil, err
 	}
-	ended, readers, err := t.launch(p, path)
+	ended, err := t.launch(p, path)
 	if err != nil {
 		t.mu.Lock()
 		delete(t.byID, c.ID)
 		t.mu.Unlock()
 		return nil, err
 	}
-	t.wg.Go(func() { t.follow(p, ended, readers) })
+	t.wg.Go(func() { t.follow(p, ended) })
 	return p, nil
 }
 
@@ -210,13 +213,17 @@ func (f *files) pipe(keepWrite bool) (ours *os.File, theirs int, err error) {
 // devNull is the empty input of every process that has no other.
 var devNull = sync.OnceValues(func() (int, error) { return unix.Open(os.DevNull, unix.O_RDONLY|unix.O_CLOEXEC, 0) })
 
-// launch forks. It returns what brings the end and the files to read.
-func (t *Table) launch(p *Process, path string) (<-chan exit, []*os.File, error) {
+// launch forks. It returns what brings the end.
+func (t *Table) launch(p *Process, path string) (<-chan exit, error) {
 	c := &p.cmd
 	f, err := open(c)
+	var sources []*source
+	if err == nil {
+		sources, err = p.sourcesOf(f.readers)
+	}
 	if err != nil {
 		f.close(true)
-		return nil, nil, fmt.Errorf("open input and output: %w", err)
+		return nil, fmt.Errorf("open input and output: %w", err)
 	}
 	attr := &syscall.ProcAttr{
 		Dir:   c.Dir,
@@ -226,14 +233,14 @@ func (t *Table) launch(p *Process, path string) (<-chan exit, []*os.File, error)
 	}
 	p.mu.Lock()
 	pid, ended, err := t.spawner.spawn(path, c.Args, attr)
-	p.pid, p.stdin = pid, f.stdin
+	p.pid, p.stdin, p.sources = pid, f.stdin, sources
 	p.mu.Unlock()
 	if err != nil {
 		f.close(true)
-		return nil, nil, startError(c, err)
+		return nil, startError(c, err)
 	}
 	f.close(false)
-	return ended, f.readers, nil
+	return ended, nil
 }
 
 func startError(c *Command, err error) error {
@@ -267,11 +274,22 @@ func open(c *Command) (*files, error) {
 }
 
 func (f *files) openTTY(c *Command) error {
-	master, slave, err := pty.Open()
+	opened, slave, err := pty.Open()
 	if err != nil {
 		return err
 	}
 	defer slave.Close()
+	// As it is opened there, reading and writing it can't be interrupted.
+	ours, err := unix.FcntlInt(opened.Fd(), unix.F_DUPFD_CLOEXEC, 3)
+	opened.Close()
+	if err != nil {
+		return err
+	}
+	if err := unix.SetNonblock(ours, true); err != nil {
+		unix.Close(ours)
+		return err
+	}
+	master := os.NewFile(uintptr(ours), "terminal")
 	f.stdin, f.readers = master, []*os.File{master}
 	fd, err := unix.FcntlInt(slave.Fd(), unix.F_DUPFD_CLOEXEC, 3)
 	if err != nil {
@@ -288,72 +306,6 @@ func (f *files) openTTY(c *Command) error {
 		size.Rows, size.Cols = 24, 80
 	}
 	return pty.Setsize(slave, size)
-}
-
-// follow reads the output and waits for the end.
-func (t *Table) follow(p *Process, ended <-chan exit, readers []*os.File) {
-	var wg sync.WaitGroup
-	drained := make(chan struct{})
-	for i, r := range readers {
-		wg.Go(func() { p.read(r, i == 1) })
-	}
-	go func() { wg.Wait(); close(drained) }()
-
-	e := <-ended
-	p.mu.Lock()
-	p.end, p.ended = e, time.Now()
-	p.mu.Unlock()
-	close(p.exited)
-	p.awaitSilence(drained)
-	p.out.end()
-	p.closeStdin()
-	close(p.done)
-	t.settle(p)
-}
-
-func (p *Process) read(r *os.File, stderr bool) {
-	defer func() {
-		if !p.cmd.TTY { // the terminal is stdin too, and closed as such
-			r.Close()
-		}
-	}()
-	buf := make([]byte, 32<<10)
-	for {
-		n, err := r.Read(buf)
-		if n > 0 {
-			p.out.append(stderr, buf[:n])
-		}
-		if err != nil {
-			return
-		}
-	}
-}
-
-// awaitSilence waits until all output was read, or none has come for a while.
-func (p *Process) awaitSilence(drained <-chan struct{}) {
-	latest := time.NewTimer(endLatest)
-	defer latest.Stop()
-	exited := time.Now()
-	for {
-		_, last := p.out.written()
-		if last.Before(exited) {
-			last = exited
-		}
-		wait := endSilence - time.Since(last)
-		if wait <= 0 {
-			return
-		}
-		quiet := time.NewTimer(wait)
-		select {
-		case <-drained:
-			quiet.Stop()
-			return
-		case <-latest.C:
-			quiet.Stop()
-			return
-		case <-quiet.C:
-		}
-	}
 }
 
 // settle notes that a process has ended, and bounds what ended processes

@@ -129,6 +129,7 @@ func reapChild() int {
 		})
 	}
 	wg.Wait()
+	table.wg.Wait() // until each is noted
 	code := 0
 	bad.Range(func(k, v any) bool { fmt.Fprintln(os.Stderr, k, v); code = 1; return true })
 	table.mu.Lock()
@@ -166,4 +167,39 @@ func TestTableIsBounded(t *testing.T) {
 	table.mu.Lock()
 	clear(table.byID)
 	table.mu.Unlock()
+}
+
+// unreadProcess is a process of which nobody reads what lies in a pipe.
+func unreadProcess(t *testing.T, text string) *Process {
+	t.Helper()
+	f := &files{}
+	r, w, err := f.pipe(false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { f.close(false); r.Close() })
+	if _, err := syscall.Write(w, []byte(text)); err != nil {
+		t.Fatal(err)
+	}
+	p := &Process{out: newOutput(1 << 20)}
+	if p.sources, err = p.sourcesOf([]*os.File{r}); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// TestEndReadsAll: that a reader is late ends no output before it was read,
+// also where something else holds it open.
+func TestEndReadsAll(t *testing.T) {
+	t.Parallel()
+	text := string(bytes.Repeat([]byte("late "), 10_000))
+	p := unreadProcess(t, text)
+	if !p.sources[0].unread() {
+		t.Error("what lies there is not seen")
+	}
+	p.awaitSilence(make(chan struct{}))
+	c, _, _ := p.out.next(0, make([]byte, 1<<20))
+	if string(c.Data) != text || p.sources[0].unread() {
+		t.Errorf("%d of %d bytes were read", len(c.Data), len(text))
+	}
 }

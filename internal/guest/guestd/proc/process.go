@@ -11,7 +11,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/creack/pty"
 	"golang.org/x/sys/unix"
 
 	"github.com/glovebox-dev/glovebox"
@@ -212,7 +211,17 @@ func (p *Process) Resize(rows, cols uint16) error {
 	if p.stdin == nil {
 		return glovebox.Errorf(glovebox.CodeConflict, "process %q has ended", p.cmd.ID)
 	}
-	return pty.Setsize(p.stdin, &pty.Winsize{Rows: rows, Cols: cols})
+	raw, err := p.stdin.SyscallConn() // not Fd, after which it would block
+	if err != nil {
+		return err
+	}
+	set := func(fd uintptr) {
+		err = unix.IoctlSetWinsize(int(fd), unix.TIOCSWINSZ, &unix.Winsize{Row: rows, Col: cols})
+	}
+	if cerr := raw.Control(set); cerr != nil {
+		return cerr
+	}
+	return err
 }
 
 // TTY reports whether the process has a terminal.
@@ -220,41 +229,65 @@ func (p *Process) TTY() bool { return p.cmd.TTY }
 
 // Signal sends a signal to the process group, and to everything that was
 // started from it and left the group. If nothing is left, that is no error.
+// After SIGKILL it waits until nothing is, for at most [killWait].
 func (p *Process) Signal(sig syscall.Signal) error {
 	pid := p.pidNow()
 	var first error
-	if p.running() {
-		// While the leader has not been waited for its group can't be another's.
-		if err := syscall.Kill(-pid, sig); err != nil && !errors.Is(err, syscall.ESRCH) {
+	kill := func(pid int) {
+		if err := syscall.Kill(pid, sig); err != nil && !errors.Is(err, syscall.ESRCH) && first == nil {
 			first = err
 		}
 	}
-	// A process that forks while it is being killed may leave a child that
-	// the first look missed.
-	for range 8 {
+	pause := time.Millisecond
+	for begin, empty, look := time.Now(), 0, 0; ; look++ {
+		// Who left the group is found while those from whom it descends are
+		// there. While the leader has not been waited for its group can't be
+		// another's.
+		running := p.running()
+		fam := family(pid, p.marker, os.Getpid())
+		if running {
+			kill(-pid)
+		}
 		left := 0
-		for _, s := range family(pid, p.marker, os.Getpid()) {
-			if s.pgrp == pid && p.running() {
+		for _, s := range fam {
+			if running && s.pgrp == pid {
+				left++
 				continue
 			}
-			if !p.running() && !hasMarker(s.pid, []byte(p.marker)) {
+			if !running && !hasMarker(s.pid, []byte(p.marker), begin.Add(killWait)) {
 				continue // the pid may be another's by now
 			}
 			left++
-			if err := syscall.Kill(s.pid, sig); err != nil && !errors.Is(err, syscall.ESRCH) && first == nil {
-				first = err
-			}
+			kill(s.pid)
 		}
-		if left == 0 || sig != syscall.SIGKILL {
-			break
+		if sig != syscall.SIGKILL || look == 0 && left == 0 && !running {
+			return first
 		}
+		// A process that forked while it was looked at, and then died, may leave
+		// a child that this look missed: the next one does not.
+		if empty++; left > 0 {
+			empty = 0
+		}
+		if empty == 2 || time.Since(begin) > killWait {
+			return first
+		}
+		time.Sleep(pause) //nolint:forbidigo // nothing tells when a process that is no child has died
+		pause = min(2*pause, 50*time.Millisecond)
 	}
-	return first
+}
+
+// killWait is how long what was killed may take to be gone.
+const killWait = 2 * time.Second
+
+// Written returns how much output there is so far, in bytes.
+func (p *Process) Written() int64 {
+	size, _ := p.out.written()
+	return size
 }
 
 // Copy joins a stream to the terminal, until the stream or the process ends.
-// Output starts with what comes from now on.
-func (p *Process) Copy(ctx context.Context, rw io.ReadWriter) error {
+// Output starts at the byte from.
+func (p *Process) Copy(ctx context.Context, rw io.ReadWriter, from int64) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	go func() {
@@ -267,8 +300,7 @@ func (p *Process) Copy(ctx context.Context, rw io.ReadWriter) error {
 			}
 		}
 	}()
-	size, _ := p.out.written()
-	return p.Output(ctx, size, func(c Chunk) error {
+	return p.Output(ctx, from, func(c Chunk) error {
 		_, err := rw.Write(c.Data)
 		return err
 	})

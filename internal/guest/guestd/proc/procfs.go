@@ -78,6 +78,7 @@ func allStats() []stat {
 // from any of them and left, known by the marker in its environment. self is
 // never in it. Zombies are left out.
 func family(pid int, marker string, self int) []stat {
+	until := time.Now().Add(execWait)
 	all := allStats()
 	in := map[int]bool{pid: true}
 	want := []byte(marker)
@@ -99,28 +100,47 @@ func family(pid int, marker string, self int) []stat {
 		if s.pid == self || s.pid == 1 || s.state == 'Z' || s.state == 'X' {
 			continue
 		}
-		if in[s.pid] || s.ppid <= 1 && hasMarker(s.pid, want) {
+		if in[s.pid] || (s.ppid <= 1 || s.ppid == self) && hasMarker(s.pid, want, until) {
 			out = append(out, s)
 		}
 	}
 	return out
 }
 
+// execWait is how long one look at all processes waits for those that start
+// another program at this moment, and have no environment meanwhile.
+const execWait = 2 * time.Second
+
 // hasMarker reports whether a process was started with the marker in its
-// environment. One that starts another program at this moment has none for a
-// moment; one that has none at all is looked at a few times in vain.
-func hasMarker(pid int, marker []byte) bool {
-	path := "/proc/" + strconv.Itoa(pid) + "/environ"
-	env, err := os.ReadFile(path)
-	for try := 0; err == nil && len(env) == 0 && try < 5; try++ {
+// environment. One that starts another program is waited for, until a time.
+func hasMarker(pid int, marker []byte, until time.Time) bool {
+	dir := "/proc/" + strconv.Itoa(pid)
+	for again := true; ; {
+		env, err := os.ReadFile(dir + "/environ")
+		if err != nil {
+			return false
+		}
+		if len(env) > 0 {
+			i := bytes.Index(env, marker)
+			return i >= 0 && (i == 0 || env[i-1] == 0) && (i+len(marker) == len(env) || env[i+len(marker)] == 0)
+		}
+		if !again || time.Now().After(until) {
+			return false
+		}
+		again = startsAnother(dir)   // if it has just done so, one more look is enough
 		time.Sleep(time.Millisecond) //nolint:forbidigo // nothing tells when it has one
-		env, err = os.ReadFile(path)
 	}
-	if err != nil {
+}
+
+// startsAnother reports whether a process is starting another program: then it
+// has no arguments, but, other than a thread of the kernel, a program.
+func startsAnother(dir string) bool {
+	args, err := os.ReadFile(dir + "/cmdline")
+	if err != nil || len(args) > 0 {
 		return false
 	}
-	i := bytes.Index(env, marker)
-	return i >= 0 && (i == 0 || env[i-1] == 0) && (i+len(marker) == len(env) || env[i+len(marker)] == 0)
+	_, err = os.Readlink(dir + "/exe")
+	return err == nil
 }
 
 // peakRSS returns the most memory that a running process has held.
