@@ -99,7 +99,9 @@ func (l liar) dial(t *testing.T, o Options) *Client {
 	a, b := net.Pipe()
 	done := make(chan struct{})
 	go func() { defer close(done); l.serve(t, b) }()
-	c, err := NewClient(t.Context(), a, o)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // the greeting may take longer than the calls that are tested
+	defer cancel()
+	c, err := NewClient(ctx, a, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -272,10 +274,11 @@ func TestStall(t *testing.T) {
 			return c.Export(ctx, "", nil, nil, nil)
 		},
 	} {
-		begin := time.Now()
+		// Were it not for its own time, a call would go on until the guest ends.
 		err := call(t.Context())
-		if glovebox.CodeOf(err) != glovebox.CodeUnavailable || time.Since(begin) > killGrace+3*time.Second {
-			t.Errorf("%s: %v after %v", name, err, time.Since(begin))
+		own := errors.Is(err, context.DeadlineExceeded) || err != nil && strings.Contains(err.Error(), "did not answer within 1s")
+		if glovebox.CodeOf(err) != glovebox.CodeUnavailable || !own {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }
@@ -354,6 +357,26 @@ func TestUnaskedStreams(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	var open []*yamux.Stream
+	for i := range maxEgress + 20 {
+		st, err := s.OpenStream()
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = st.Write(wire.Header{Kind: wire.KindEgress}.Append(nil))
+		if i < maxEgress {
+			<-got
+			open = append(open, st)
+		} else if _, err := st.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
+			t.Errorf("connection %d was not refused: %v", i, err)
+		}
+	}
+	close(release)
+	for _, st := range open {
+		if _, err := st.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
+			t.Error(err)
+		}
+	}
 	for _, bad := range []string{"hello\n", strings.Repeat("x", 1000), "glovebox/1 run\n"} {
 		st, err := s.OpenStream()
 		if err != nil {
@@ -365,19 +388,6 @@ func TestUnaskedStreams(t *testing.T) {
 		}
 		st.Close()
 	}
-	for i := range maxEgress + 20 {
-		st, err := s.OpenStream()
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, _ = st.Write(wire.Header{Kind: wire.KindEgress}.Append(nil))
-		if i < maxEgress {
-			<-got
-		} else if _, err := st.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
-			t.Errorf("connection %d was not refused: %v", i, err)
-		}
-	}
-	close(release)
 	c.Close()
 	s.Close()
 }
@@ -513,7 +523,7 @@ func exportFrom(t *testing.T, x exporter) (got, skipped []string, err error) {
 		t.Fatal(err)
 	}
 	defer func() { c.Close(); s.Close(); <-done }()
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	err = c.Export(ctx, "", nil, func(f ExportFile) error {
 		b, err := io.ReadAll(f.Body)

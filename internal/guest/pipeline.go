@@ -71,6 +71,9 @@ func (c *Client) pipe(ctx context.Context, kind string) (*pipeline, error) {
 // pipeDo sends a request and waits for its answer, which read takes from the
 // stream. If ctx ends first read may still be running, or run later.
 func (c *Client) pipeDo(ctx context.Context, kind string, request []byte, read func(*wire.FrameReader) error) error {
+	if ctx.Err() != nil { // an answer could still come first
+		return context.Cause(ctx)
+	}
 	p, err := c.pipe(ctx, kind)
 	if err != nil {
 		return err

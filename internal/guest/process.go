@@ -97,6 +97,8 @@ func (c *Client) Run(ctx context.Context, cmd Command, limit int64) (ProcessStat
 	// The stream outlives ctx by a moment, so that the process can be killed.
 	sctx, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer cancel(nil)
+	late := context.AfterFunc(ctx, func() { time.AfterFunc(killGrace, func() { cancel(context.Cause(ctx)) }) })
+	defer late()
 	f, err := c.stream(sctx, op, wire.Header{Kind: wire.KindRun}, false)
 	if err != nil {
 		return ProcessState{}, nil, err
@@ -111,7 +113,6 @@ func (c *Client) Run(ctx context.Context, cmd Command, limit int64) (ProcessStat
 	stop := context.AfterFunc(ctx, func() {
 		_ = f.st.SetWriteDeadline(time.Now().Add(killGrace))
 		_, _ = f.st.Write(wire.AppendFrame(nil, wire.FrameKill, nil))
-		time.AfterFunc(killGrace, func() { cancel(context.Cause(ctx)) })
 	})
 	defer stop()
 	st, out, err := f.readRun(limit)

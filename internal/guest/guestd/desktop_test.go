@@ -91,7 +91,7 @@ func TestDesktop(t *testing.T) {
 		return l
 	}
 	page, lab := listen(), listen()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	r, w := io.Pipe()
 	done := make(chan error, 1)

@@ -190,7 +190,7 @@ func (s *Server) serveUnix(l *net.UnixListener) error {
 
 // takeConn reads what a connection is.
 func takeConn(c *net.UnixConn) (net.Conn, error) {
-	_ = c.SetDeadline(time.Now().Add(5 * time.Second))
+	_ = c.SetDeadline(time.Now().Add(connectWait))
 	first, oob := make([]byte, 1), make([]byte, unix.CmsgSpace(4))
 	n, oobn, _, _, err := c.ReadMsgUnix(first, oob)
 	if err != nil || n != 1 {
@@ -231,7 +231,7 @@ func Connect(socket string, in, out *os.File) error {
 	}
 	defer c.Close()
 	if stream {
-		_ = c.SetDeadline(time.Now().Add(10 * time.Second))
+		_ = c.SetDeadline(time.Now().Add(connectWait))
 		if _, _, err := c.WriteMsgUnix([]byte{sockPass}, unix.UnixRights(int(in.Fd())), nil); err != nil {
 			return fmt.Errorf("pass the connection to the guest daemon: %w", err)
 		}
@@ -253,8 +253,9 @@ func Connect(socket string, in, out *os.File) error {
 	return nil
 }
 
-// connectWait is how long the daemon may take to start.
-const connectWait = 10 * time.Second
+// connectWait is how long the daemon may take to start, and either end to say
+// what it has to say.
+const connectWait = 30 * time.Second
 
 // dialDaemon connects to the daemon, which may be starting only now.
 func dialDaemon(socket string) (*net.UnixConn, error) {

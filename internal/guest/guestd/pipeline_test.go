@@ -28,6 +28,11 @@ func TestFilesTogether(t *testing.T) {
 		wg.Go(func() {
 			_, _, err := c.ReadFile(gone, "file", 0, 10)
 			wantCode(t, err, glovebox.CodeUnavailable)
+			going, cancel := context.WithCancel(t.Context())
+			go cancel() // before, while or after it is answered
+			if got, _, err := c.ReadFile(going, "file", 0, 10); err == nil && string(got) != "x" || err != nil && glovebox.CodeOf(err) != glovebox.CodeUnavailable {
+				t.Errorf("%q, %v", got, err)
+			}
 		})
 	}
 	wg.Wait()

@@ -107,21 +107,27 @@ func parseListener(line string) (l *guestpb.Listener, inode string, ok bool) {
 	return &guestpb.Listener{Port: uint32(n), Address: ip.Unmap().String()}, f[9], true
 }
 
-// nameListeners finds the processes that hold the sockets.
+// nameListeners finds the processes that hold the sockets, of several the
+// first: the others have it from that one, perhaps only until they start
+// another program.
 func nameListeners(inodes map[string][]*guestpb.Listener) {
-	procs, _ := os.ReadDir("/proc")
-	for _, d := range procs {
-		pid, err := strconv.Atoi(d.Name())
-		if err != nil {
-			continue
+	dirs, _ := os.ReadDir("/proc")
+	var pids []int
+	for _, d := range dirs {
+		if pid, err := strconv.Atoi(d.Name()); err == nil {
+			pids = append(pids, pid)
 		}
-		fds, _ := os.ReadDir("/proc/" + d.Name() + "/fd")
+	}
+	slices.Sort(pids)
+	for _, pid := range pids {
+		dir := "/proc/" + strconv.Itoa(pid)
+		fds, _ := os.ReadDir(dir + "/fd")
 		for _, fd := range fds {
-			link, err := os.Readlink("/proc/" + d.Name() + "/fd/" + fd.Name())
+			link, err := os.Readlink(dir + "/fd/" + fd.Name())
 			if err != nil || inodes[link] == nil {
 				continue
 			}
-			comm, _ := os.ReadFile("/proc/" + d.Name() + "/comm")
+			comm, _ := os.ReadFile(dir + "/comm")
 			for _, l := range inodes[link] {
 				if l.Pid == 0 {
 					l.Pid, l.Command = int64(pid), strings.TrimSpace(string(comm))

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"math/rand/v2"
 	"net"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -93,20 +94,22 @@ func TestFrames(t *testing.T) {
 }
 
 // TestClaimedLength checks that a length that is only claimed costs nothing.
+// No other test allocates meanwhile: it is not one of those in parallel.
 func TestClaimedLength(t *testing.T) {
-	t.Parallel()
 	head := func(n uint32) []byte { return binary.BigEndian.AppendUint32([]byte{byte(FrameData)}, n) }
 	if _, err := NewFrameReader(bytes.NewReader(head(MaxFrame + 1))).Read(); glovebox.CodeOf(err) != glovebox.CodeTooLarge {
 		t.Error(err)
 	}
-	allocs := testing.Benchmark(func(b *testing.B) {
-		for b.Loop() {
-			if _, err := NewFrameReader(bufio.NewReader(bytes.NewReader(head(MaxFrame)))).Read(); !errors.Is(err, io.ErrUnexpectedEOF) {
-				b.Fatal(err)
-			}
+	const times = 1000
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	for range times {
+		if _, err := NewFrameReader(bufio.NewReader(bytes.NewReader(head(MaxFrame)))).Read(); !errors.Is(err, io.ErrUnexpectedEOF) {
+			t.Fatal(err)
 		}
-	})
-	if n := allocs.AllocedBytesPerOp(); n > 2*ChunkSize {
+	}
+	runtime.ReadMemStats(&after)
+	if n := (after.TotalAlloc - before.TotalAlloc) / times; n > 2*ChunkSize {
 		t.Errorf("a claimed length allocates %d bytes", n)
 	}
 }
@@ -215,7 +218,7 @@ func TestGuardEndsFloods(t *testing.T) {
 			}
 		}
 		for {
-			_ = peer.SetWriteDeadline(time.Now().Add(10 * time.Second))
+			_ = peer.SetWriteDeadline(time.Now().Add(time.Minute))
 			if _, err := peer.Write(flood); err != nil {
 				break
 			}
