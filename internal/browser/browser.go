@@ -48,8 +48,12 @@ type Dialer func(ctx context.Context) (net.Conn, error)
 type Browser struct {
 	c *conn
 
-	mu   sync.Mutex
-	open map[string]*watch // pages that were opened and are looked at, by their tab
+	// within ends a context, with errSlow as its cause, when a page had so long to load.
+	within func(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc)
+
+	mu      sync.Mutex
+	open    map[string]*watch        // pages that were opened and are looked at, by their tab
+	closing map[string]chan struct{} // tabs that were told to close; the channel is closed when one has
 }
 
 // Connect connects to the browser that dial reaches. It returns
@@ -78,7 +82,7 @@ func Connect(ctx context.Context, dial Dialer) (*Browser, error) {
 		return nil, unavailable(ctx, op, err)
 	}
 	ws.SetReadLimit(maxMessage)
-	b := &Browser{c: newConn(ws), open: map[string]*watch{}}
+	b := &Browser{c: newConn(ws), within: loadWithin, open: map[string]*watch{}, closing: map[string]chan struct{}{}}
 	b.c.handle("", b.event)
 	if err := b.c.call(ctx, "", "Target.setDiscoverTargets", object{"discover": true, "filter": []object{{"type": "page"}}}, nil); err != nil {
 		b.Close()
@@ -151,9 +155,11 @@ func (b *Browser) tabs(ctx context.Context) ([]target, error) {
 	if err := b.c.call(ctx, "", "Target.getTargets", object{"filter": []object{{"type": "page"}}}, &all); err != nil {
 		return nil, err
 	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	list := all.Infos[:0]
 	for _, t := range all.Infos {
-		if t.Type == "page" && !strings.HasPrefix(t.URL, "devtools:") && len(list) < maxTabs {
+		if t.Type == "page" && !strings.HasPrefix(t.URL, "devtools:") && b.closing[t.ID] == nil && len(list) < maxTabs {
 			list = append(list, t)
 		}
 	}
@@ -194,11 +200,44 @@ func (b *Browser) newTab(ctx context.Context) (string, error) {
 	return made.ID, err
 }
 
-// closeTab closes a tab, whatever its page thinks of it.
+// closeTab closes a tab, whatever its page thinks of it. The browser answers
+// before the tab is gone: until then nothing is to be opened in it.
 func (b *Browser) closeTab(ctx context.Context, id string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 3*time.Second)
 	defer cancel()
-	_ = b.c.call(ctx, "", "Target.closeTarget", object{"targetId": id}, nil)
+	gone := b.leave(id)
+	if b.c.call(ctx, "", "Target.closeTarget", object{"targetId": id}, nil) != nil {
+		b.left(id) // most likely it was gone before
+	}
+	if gone == nil {
+		return
+	}
+	select {
+	case <-gone:
+	case <-ctx.Done():
+	case <-b.c.ctx.Done():
+	}
+}
+
+// leave notes that a tab is told to close, and returns what is closed when it
+// has; nil if too many are.
+func (b *Browser) leave(id string) <-chan struct{} {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.closing[id] == nil && len(b.closing) < maxTabs {
+		b.closing[id] = make(chan struct{})
+	}
+	return b.closing[id]
+}
+
+// left notes that a tab is gone.
+func (b *Browser) left(id string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if gone := b.closing[id]; gone != nil {
+		close(gone)
+		delete(b.closing, id)
+	}
 }
 
 // samePage reports whether two URLs are of one page, whatever place in it.
@@ -228,10 +267,20 @@ func (b *Browser) forget(id string) {
 	delete(b.open, id)
 }
 
-// event closes windows that a page opens by itself while we look at it.
+// event closes windows that a page opens by itself while we look at it, and
+// hears which tabs are gone.
 func (b *Browser) event(method string, params json.RawMessage) {
-	var e struct{ TargetInfo target }
-	if method != "Target.targetCreated" || json.Unmarshal(params, &e) != nil || e.TargetInfo.Opener == "" {
+	var e struct {
+		TargetInfo target
+		TargetID   string
+	}
+	if json.Unmarshal(params, &e) != nil {
+		return
+	}
+	if method == "Target.targetDestroyed" {
+		b.left(e.TargetID)
+	}
+	if method != "Target.targetCreated" || e.TargetInfo.Opener == "" {
 		return
 	}
 	b.mu.Lock()
@@ -240,6 +289,7 @@ func (b *Browser) event(method string, params json.RawMessage) {
 	if w == nil {
 		return
 	}
+	b.leave(e.TargetInfo.ID)
 	b.c.post("", "Target.closeTarget", object{"targetId": e.TargetInfo.ID})
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -34,7 +34,7 @@ const todoPage = `<title>Todo</title><h1>todos</h1><form id=f><input id=i aria-l
 f.onsubmit = (e) => { e.preventDefault(); localStorage.todos = JSON.stringify([...JSON.parse(localStorage.todos || "[]"), i.value]); i.value = ""; show() }; show()</script>`
 
 func TestOutline(t *testing.T) {
-	s, b := site(t), realBrowser(t)
+	s, b := site(t, nil), realBrowser(t)
 	p := open(t, b, s.URL+"/controls", OpenOptions{Viewport: true})
 	o, err := p.Outline(t.Context())
 	if err != nil {
@@ -67,11 +67,11 @@ func TestOutline(t *testing.T) {
 
 // TestOutlineIsBounded reads pages that are made to be unreadable.
 func TestOutlineIsBounded(t *testing.T) {
-	s, b := site(t), realBrowser(t)
+	s, b := site(t, nil), realBrowser(t)
 	for _, test := range []struct{ path, want, button string }{
 		{"/huge", `[button] "b0"`, ""}, {"/evil", `[button] "Go"`, ""}, {"/spam", "under", ""}, {"/deep", "", ""},
 	} {
-		p := open(t, b, s.URL+test.path, OpenOptions{Timeout: 15 * time.Second})
+		p := open(t, b, s.URL+test.path, OpenOptions{Timeout: time.Minute})
 		begun := time.Now()
 		o, err := p.Outline(t.Context())
 		p.Close() // what one does must not slow the next
@@ -88,13 +88,13 @@ func TestOutlineIsBounded(t *testing.T) {
 }
 
 func TestShows(t *testing.T) {
-	s, b := site(t), realBrowser(t)
+	s, b := site(t, nil), realBrowser(t)
 	p := open(t, b, s.URL+"/later", OpenOptions{})
 	for _, test := range []struct {
 		text string
 		wait time.Duration
 		want bool
-	}{{"it has come", 10 * time.Second, true}, {"has\n COME", 0, true}, {"it has gone", 0, false}} {
+	}{{"it has come", time.Minute, true}, {"has\n COME", 0, true}, {"it has gone", 0, false}} {
 		if got, err := p.Shows(t.Context(), test.text, test.wait); err != nil || got != test.want {
 			t.Errorf("%q: %v, %v", test.text, got, err)
 		}
@@ -108,7 +108,7 @@ func TestShows(t *testing.T) {
 }
 
 func TestFind(t *testing.T) {
-	s, b := site(t), realBrowser(t)
+	s, b := site(t, nil), realBrowser(t)
 	p := open(t, b, s.URL+"/tall", OpenOptions{})
 	item, err := p.Find(t.Context(), "", "bottom")
 	if err != nil || !item.Visible || item.Role != "button" || item.Y <= 0 || item.Y >= 900 {

@@ -155,26 +155,33 @@ func (p *Page) Close() {
 	}
 }
 
-// call sends a command to the page. If it crashes meanwhile, the call fails.
+// call sends a command to the page and waits for its answer, at most 10 s. If
+// the page crashes meanwhile, the call fails.
 func (p *Page) call(ctx context.Context, method string, params object, result any) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, callTimeout, errSilent)
+	defer cancel()
+	return p.callUntimed(ctx, method, params, result)
+}
+
+// callUntimed is call for as long as ctx.
+func (p *Page) callUntimed(ctx context.Context, method string, params object, result any) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	stop := context.AfterFunc(p.watch.dead, func() { cancel(errCrashed) })
 	defer stop()
-	return p.b.c.call(ctx, p.session, method, params, result)
+	return p.b.c.callUntimed(ctx, p.session, method, params, result)
 }
 
 // load navigates and waits.
 func (p *Page) load(ctx context.Context, limit time.Duration) error {
-	until := time.Now().Add(limit)
-	lctx, cancel := context.WithDeadlineCause(ctx, until, errSlow)
+	lctx, cancel := p.b.within(ctx, limit)
 	defer cancel()
 	_ = p.call(lctx, "Page.bringToFront", nil, nil) // a picture is only made of a tab in front
 	p.b.keep(p.target, p.watch)
 	var nav struct {
-		Frame string `json:"frameId"`
-		Error string `json:"errorText"`
-		Save  bool   `json:"isDownload"`
+		Loader string `json:"loaderId"`
+		Error  string `json:"errorText"`
+		Save   bool   `json:"isDownload"`
 	}
 	err := p.navigate(lctx, &nav)
 	switch {
@@ -198,6 +205,7 @@ func (p *Page) load(ctx context.Context, limit time.Duration) error {
 		p.watch.failed(explain(nav.Error))
 		return nil
 	}
+	p.watch.await(nav.Loader)
 	p.settle(lctx, limit)
 	if ctx.Err() != nil {
 		return unavailable(ctx, "open "+clip(p.url), ctx.Err())
@@ -212,18 +220,19 @@ func (p *Page) load(ctx context.Context, limit time.Duration) error {
 	return p.look(ctx)
 }
 
+// loadWithin is [Browser.within] by the clock.
+func loadWithin(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(ctx, d, errSlow)
+}
+
 // navigate sends the tab to the URL, by way of an empty page: a URL that
 // differs from the one shown only in its fragment would not be loaded.
 func (p *Page) navigate(ctx context.Context, result any) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	stop := context.AfterFunc(p.watch.dead, func() { cancel(errCrashed) })
-	defer stop()
-	if err := p.b.c.call(ctx, p.session, "Page.navigate", object{"url": "about:blank"}, nil); err != nil {
+	if err := p.call(ctx, "Page.navigate", object{"url": "about:blank"}, nil); err != nil {
 		return err
 	}
 	p.watch.start()
-	return p.b.c.callUntimed(ctx, p.session, "Page.navigate", object{"url": p.url}, result)
+	return p.callUntimed(ctx, "Page.navigate", object{"url": p.url}, result)
 }
 
 // stop ends loading what does not end by itself.

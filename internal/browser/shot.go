@@ -7,6 +7,7 @@ import (
 	_ "image/jpeg" // so that their sizes are known
 	_ "image/png"  // likewise
 	"math"
+	"time"
 
 	"github.com/glovebox-dev/glovebox"
 )
@@ -18,6 +19,8 @@ const (
 	maxShotSide   = 8192    // of what is in view: of the screen, whatever its scale
 	maxShotSize   = 1 << 25 // pixels in all: who looks at it needs 4 bytes for each
 	MaxShotBytes  = 3 << 20 // as a PNG; a larger one becomes a JPEG, which may have as much
+
+	shotTimeout = 30 * time.Second // a busy machine draws in software
 )
 
 // Shot is a picture of a page.
@@ -29,7 +32,7 @@ type Shot struct {
 }
 
 // Screenshot takes a picture of what of the page is in view, or, if full, of
-// all of it, up to [MaxShotHeight]. It fails within 10 s if the page does not draw.
+// all of it, up to [MaxShotHeight]. It fails within 30 s if the page does not draw.
 func (p *Page) Screenshot(ctx context.Context, full bool) (Shot, error) {
 	if p.watch.broken() {
 		return Shot{}, glovebox.Errorf(glovebox.CodeUnavailable, "there is no picture of it: %s", p.Report().Failure)
@@ -69,6 +72,8 @@ func (p *Page) Screenshot(ctx context.Context, full bool) (Shot, error) {
 
 func (p *Page) capture(ctx context.Context, params object) ([]byte, error) {
 	var r struct{ Data []byte }
-	err := p.call(ctx, "Page.captureScreenshot", params, &r)
+	ctx, cancel := context.WithTimeoutCause(ctx, shotTimeout, errSilent)
+	defer cancel()
+	err := p.callUntimed(ctx, "Page.captureScreenshot", params, &r)
 	return r.Data, err
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -48,6 +49,8 @@ type watch struct {
 	r         Report
 	frame     string            // the main one
 	loader    string            // of the document in it
+	awaited   string            // loader of the document that was asked for
+	arrived   []string          // loaders of the documents that came, at most maxDocuments
 	statuses  map[string]int    // of documents, by loader
 	requests  map[string]string // under way: id -> URL
 	loaded    bool
@@ -72,9 +75,18 @@ func (w *watch) start() {
 	defer w.mu.Unlock()
 	w.r = Report{}
 	w.frame, w.loader, w.loaded, w.hung = "", "", false, false
+	w.awaited, w.arrived = "", nil
 	w.statuses, w.requests = map[string]int{}, map[string]string{}
 	w.idleSince = time.Now()
 	w.events, w.seen, w.documents, w.dialogs = 0, 0, 0, 0
+}
+
+// await says which document was asked for. What the tab tells before that one
+// is there is about the document before: it may come late.
+func (w *watch) await(loader string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.awaited = loader
 }
 
 // report returns what is known now.
@@ -126,10 +138,17 @@ func (w *watch) settled() (loaded bool, quiet time.Duration) {
 	if len(w.requests) == 0 {
 		quiet = max(time.Since(w.idleSince), 1)
 	}
-	if w.hung {
-		return true, time.Hour
+	if w.hung || w.dialogs >= maxDialogs {
+		return true, time.Hour // it is known what is wrong with it
 	}
-	return w.loaded && w.loader != "", quiet
+	return w.loaded && slices.Contains(w.arrived, w.awaited), quiet
+}
+
+// has reports whether the document that was asked for is there.
+func (w *watch) has() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Contains(w.arrived, w.awaited)
 }
 
 func (w *watch) wake() {
@@ -206,6 +225,9 @@ func (w *watch) navigated(params json.RawMessage) {
 	w.frame, w.loader = n.Frame.ID, n.Frame.LoaderID
 	w.r.URL = clean(n.Frame.URL, 500)
 	w.loaded = false
+	if len(w.arrived) < maxDocuments {
+		w.arrived = append(w.arrived, w.loader)
+	}
 	if w.documents++; w.documents >= maxDocuments && !w.hung {
 		w.hung = true // its tab is closed, since it goes on
 		w.r.Failure = "it leads on to other pages without end"
