@@ -63,7 +63,7 @@ func TestSweepOfAWorkerThatStops(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	died.file.Close()
+	unlockFile(died.file)
 	ctx, stop := context.WithCancel(t.Context())
 	o.Driver = &stopper{Driver: o.Driver, stop: stop}
 	worker := New(o)

@@ -193,7 +193,7 @@ func TestPrepare(t *testing.T) {
 	if why := skip(); why != "" {
 		t.Skip(why)
 	}
-	const name = "glovebox-sandboxtest-prepare:latest"
+	name := "glovebox-sandboxtest-prepare:" + glovebox.NewID()
 	plain, _, _ := sandboxtest.PlainBinary()
 	told, loads := make(chan string, 3), 0
 	d, err := New(Options{Owner: t.TempDir(), Image: name, Guest: plain, Load: func(ctx context.Context, engine *client.Client) error {
