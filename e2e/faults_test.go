@@ -3,10 +3,12 @@ package e2e
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"mime/multipart"
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -147,7 +149,12 @@ func TestFullDisk(t *testing.T) {
 	}
 	image := dataDir(t) // only its link to the image is used
 	data := t.TempDir()
-	if err := syscall.Mount("tmpfs", data, "tmpfs", 0, "size=256m"); err != nil {
+	program, err := os.Stat(binary)
+	if err != nil {
+		t.Fatal(err)
+	}
+	size := 2*program.Size() + 64<<20 // a machine wants room for two copies of it
+	if err := syscall.Mount("tmpfs", data, "tmpfs", 0, fmt.Sprintf("size=%d", size)); err != nil {
 		t.Skipf("no small file system could be mounted: %v", err)
 	}
 	t.Cleanup(func() { syscall.Unmount(data, syscall.MNT_DETACH) })
@@ -155,15 +162,18 @@ func TestFullDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	model := filepath.Join(image, "fill.replay")
-	if err := os.WriteFile(model, []byte("turn fill\ncall shell\n  command = head -c 300000000 /dev/urandom > big.bin\n\n"+
-		"turn end\ncall finish\n  summary = Filled.\n  how_to_run = true\n  proofs := [\"test -d /workspace\"]\n"), 0o644); err != nil {
+	if err := os.WriteFile(model, fmt.Appendf(nil, "turn fill\ncall shell\n  command = yes | head -c %d > big.bin\n\n"+
+		"turn end\ncall finish\n  summary = Filled.\n  how_to_run = true\n  proofs := [\"test -d /workspace\"]\n", size), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	s := serve(t, data, "--model", "replay:"+model)
+	s := serveWith(t, nil, []string{"GLOVEBOX_TEMPLATES=false"}, data, "--model", "replay:"+model) // which would take some of it
 	first := s.schedule("Fill the disk.")
 	st := s.finish(first)
 	if st.Status != glovebox.StatusError || st.Error == nil || !strings.Contains(strings.ToLower(st.Error.Message+st.Error.Hint), "space") {
 		t.Errorf("got %+v, %+v; want an error that speaks of space", st, st.Error)
+	}
+	if !slices.ContainsFunc(s.events(first), func(e glovebox.Event) bool { return e.Type == glovebox.EventToolStarted }) {
+		t.Errorf("the job ended before it filled the disk: %+v", st.Error)
 	}
 	s.awaitReady()
 	checkLaws(t, s, first)
