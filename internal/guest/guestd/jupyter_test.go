@@ -66,7 +66,7 @@ func startLab(t *testing.T, b *sandbox) *lab {
 		}
 	})
 	dial := func(ctx context.Context, _, _ string) (net.Conn, error) { return awaitSocket(ctx, l.sock) }
-	l.http = &http.Client{Transport: &http.Transport{DialContext: dial}, Timeout: time.Minute}
+	l.http = &http.Client{Transport: &http.Transport{DialContext: dial}, Timeout: 5 * time.Minute}
 	return l
 }
 
@@ -172,7 +172,7 @@ func TestJupyterLab(t *testing.T) {
 // evaluate runs code in a kernel as JupyterLab's page does.
 func (l *lab) evaluate(kernel, session, code string) string {
 	l.t.Helper()
-	ctx, cancel := context.WithTimeout(l.t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(l.t.Context(), 2*time.Minute)
 	defer cancel()
 	ws, res, err := websocket.Dial(ctx, "http://machine/under/a/prefix/api/kernels/"+kernel+"/channels?session_id="+session, &websocket.DialOptions{
 		HTTPClient: l.http, HTTPHeader: http.Header{"Authorization": {"token second"}, "Origin": {"https://proxy.example"}},

@@ -22,7 +22,7 @@ func (m *Manager) Interrupt(ctx context.Context, name string) error {
 	k.mu.Lock()
 	l, run, running := k.live, k.run, k.running
 	k.mu.Unlock()
-	if !running || l == nil {
+	if !running || l == nil || run.over() {
 		return glovebox.Errorf(glovebox.CodeConflict, "kernel %q runs no cell", name)
 	}
 	l.interrupt(ctx, run)
@@ -37,9 +37,7 @@ func (l *live) interrupt(ctx context.Context, run *Run) {
 	run.interrupted = true
 	run.mu.Unlock()
 	if l.spec.InterruptMode != "message" {
-		// The group alone: what left it, such as a server that the cell
-		// started in a session of its own, is to go on.
-		_ = syscall.Kill(-l.pid, syscall.SIGINT)
+		l.signal()
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, interruptWait)
@@ -56,6 +54,15 @@ func (l *live) interrupt(ctx context.Context, run *Run) {
 	if err == nil && p.send(frames...) == nil {
 		_ = p.conn.SetReadDeadline(time.Now().Add(interruptWait))
 		_, _, _ = p.recv() // the reply: it has arrived
+	}
+}
+
+// signal interrupts a kernel that takes signals. It goes to the group alone:
+// what left it, such as a server that the cell started in a session of its
+// own, is to go on.
+func (l *live) signal() {
+	if l.spec.InterruptMode != "message" {
+		_ = syscall.Kill(-l.pid, syscall.SIGINT)
 	}
 }
 

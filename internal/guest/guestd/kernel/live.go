@@ -81,13 +81,29 @@ func (l *live) deliver(m message) {
 		run.large()
 		return
 	}
-	run.take(m)
+	if run.take(m) {
+		// An interrupt that came before the kernel had begun was in vain: it
+		// ignores the signal until then.
+		l.signal()
+	}
 }
 
 // take handles a message about a cell of ours. Text may also be of an
-// earlier cell's threads; everything else must be of this one.
-func (r *Run) take(m message) {
+// earlier cell's threads; everything else must be of this one. again is true if
+// the cell begins only now and was interrupted before.
+func (r *Run) take(m message) (again bool) {
 	mine := m.parent.ID == r.id
+	if mine && m.header.Type != "status" {
+		r.mu.Lock()
+		again = r.interrupted && !r.running && m.header.Type == "execute_input"
+		r.running = true
+		r.mu.Unlock()
+	}
+	r.handle(m, mine)
+	return again
+}
+
+func (r *Run) handle(m message, mine bool) {
 	switch m.header.Type {
 	case "stream":
 		var c struct{ Name, Text string }
@@ -132,6 +148,10 @@ func (r *Run) take(m message) {
 		if json.Unmarshal(m.content, &c) == nil && c.State == "idle" {
 			r.mu.Lock()
 			r.idle = true
+			if r.interrupted && !r.replied {
+				// Interrupted between its own steps, a kernel does not reply.
+				r.grace = time.AfterFunc(replyGrace, r.unreplied)
+			}
 			r.mu.Unlock()
 			r.settle()
 		}
@@ -168,7 +188,21 @@ func (l *live) catchUp(run *Run) {
 
 // idleGrace is how long the kernel may take to say that it is idle after it
 // has answered. It says so at once, but what it publishes may get lost.
-const idleGrace = 3 * time.Second
+const idleGrace = 15 * time.Second
+
+// replyGrace is how long the reply of a kernel that was interrupted may take
+// after it has said that it is idle.
+const replyGrace = 3 * time.Second
+
+// unreplied ends an interrupted run whose kernel is idle and has not replied.
+func (r *Run) unreplied() {
+	r.mu.Lock()
+	if !r.replied {
+		r.replied, r.status = true, statusError
+	}
+	r.mu.Unlock()
+	r.settle()
+}
 
 func (r *Run) reply(m message) {
 	var c struct {

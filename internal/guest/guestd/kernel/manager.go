@@ -34,8 +34,8 @@ const (
 	MaxCode    = 1 << 20 // bytes of a cell
 	MaxTimeout = 24 * time.Hour
 
-	killGrace  = 5 * time.Second // for a cell to heed the interrupt after its time is up
-	waitQueued = 64              // cells that wait for their turn, of one kernel
+	killGrace  = 10 * time.Second // for a cell to heed the interrupt after its time is up
+	waitQueued = 64               // cells that wait for their turn, of one kernel
 )
 
 type chunk = proc.Chunk

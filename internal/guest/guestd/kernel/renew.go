@@ -29,8 +29,12 @@ import (
 //go:embed renew.py
 var renewScript string
 
-// renewTimeout is how long a kernel may take to renew itself.
-const renewTimeout = 10 * time.Second
+// How long a kernel may take to renew itself, and a silent cell of ours that
+// has the turn before.
+const (
+	renewTimeout = 30 * time.Second
+	turnTimeout  = 10 * time.Second
+)
 
 // Renew makes the kernels of a machine that was frozen and restored this
 // machine's own, with entropy that no other machine was given. A Python kernel
@@ -80,7 +84,7 @@ func (k *kernel) takeUnused(ctx context.Context) *live {
 	if k.unused() == nil {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, renewTimeout)
+	ctx, cancel := context.WithTimeout(ctx, turnTimeout)
 	defer cancel()
 	select {
 	case k.turn <- struct{}{}:

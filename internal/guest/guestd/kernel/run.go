@@ -78,7 +78,8 @@ type Run struct {
 	status      string
 	count       int
 	interrupted bool
-	grace       *time.Timer // for idle, after the reply
+	running     bool        // the kernel has begun
+	grace       *time.Timer // for idle, after the reply; after an interrupt also for the reply
 	resulted    bool        // a result or error has come
 	late        func()      // called once instead of the end: what is still to come may come
 }

@@ -184,7 +184,7 @@ func (m *Manager) watch(l *live) {
 
 // drainTime is for what a process said before it ended to arrive. Children
 // that it forked may hold its sockets open for ever.
-const drainTime = 300 * time.Millisecond
+const drainTime = 2 * time.Second
 
 // drain waits until the sockets of a process that has ended are read out.
 func (l *live) drain() {

@@ -27,7 +27,7 @@ const (
 	maxFrames    = 64       // of one message
 	readAhead    = 16 << 10
 	sendTimeout  = 30 * time.Second // for a kernel that does not read
-	shakeTimeout = 10 * time.Second
+	shakeTimeout = 30 * time.Second
 )
 
 // The flags of a frame.

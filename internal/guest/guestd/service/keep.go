@@ -19,15 +19,14 @@ import (
 
 // keep runs a service again and again until it need not run any more.
 func (s *Supervisor) keep(v *service) {
-	defer s.update(v, func() { v.running = false })
-	for s.ctx.Err() == nil {
+	for {
 		if s.await(s.ctx, func() bool { return s.dependenciesHealthy(v) }) != nil {
-			return
+			break
 		}
 		began := time.Now()
 		exit, well := s.once(v)
 		if s.ctx.Err() != nil {
-			return
+			break
 		}
 		var pause time.Duration
 		stop := false
@@ -37,7 +36,7 @@ func (s *Supervisor) keep(v *service) {
 			case v.restart:
 				v.restart = false
 			case v.def.OnDemand && well:
-				stop = true
+				stop, v.running = true, false // at once: who wants it from now on starts it
 			default:
 				if time.Since(began) >= s.healthyAfter {
 					v.failures = 0
@@ -52,9 +51,10 @@ func (s *Supervisor) keep(v *service) {
 		}
 		v.log.note("%s; it is started again in %v", exit, pause)
 		if !s.pause(v, pause) {
-			return
+			break
 		}
 	}
+	s.update(v, func() { v.running = false })
 }
 
 // dependenciesHealthy is asked with s.mu held.
@@ -130,6 +130,7 @@ func (s *Supervisor) once(v *service) (exit string, well bool) {
 		case <-s.ctx.Done():
 			return "", false
 		}
+		s.update(v, func() { v.state.Running, v.state.Healthy = false, false })
 	} else if !errors.Is(err, errEnded) {
 		if s.ctx.Err() != nil {
 			return "", false
@@ -137,7 +138,13 @@ func (s *Supervisor) once(v *service) (exit string, well bool) {
 		note = "; " + err.Error()
 		_ = s.end(s.ctx, p)
 	}
-	settle(logs)
+	// What it wrote last is logged before what is said of its end. It ends soon
+	// after the process, whatever holds it open.
+	select {
+	case <-logs:
+	case <-s.ctx.Done():
+		return "", false
+	}
 	st := p.State(false)
 	if st.Running {
 		return "it can't be ended" + note, false
@@ -146,17 +153,6 @@ func (s *Supervisor) once(v *service) (exit string, well bool) {
 		return "ended by " + st.Signal + note, false
 	}
 	return fmt.Sprintf("ended with %d%s", st.ExitCode, note), st.ExitCode == 0 && note == ""
-}
-
-// settle waits a little for the last output of a process that has ended, so
-// that it is logged before what is said of the end.
-func settle(logs <-chan struct{}) {
-	t := time.NewTimer(100 * time.Millisecond)
-	defer t.Stop()
-	select {
-	case <-logs:
-	case <-t.C:
-	}
 }
 
 // clean removes what an earlier run left where this one is to show that it is
