@@ -39,10 +39,17 @@ func TestDocker(t *testing.T) {
 	if got := download(t, s, id)["note.txt"]; got != "first line\n" {
 		t.Errorf("note.txt holds %q", got)
 	}
+	events := s.events(id)
 	s.stop()
 	stopped = true
-	owned, err := exec.Command("docker", "ps", "--all", "--quiet", "--filter", "name="+id).Output()
-	if err != nil || len(owned) > 0 {
-		t.Errorf("containers are left: %s, %v", owned, err)
+	for _, e := range events {
+		if e.Type != glovebox.EventSandboxReady {
+			continue
+		}
+		// The container is named for the sandbox.
+		left, err := exec.Command("docker", "ps", "--all", "--quiet", "--filter", "name="+decode[glovebox.SandboxReady](t, e).ID).Output()
+		if err != nil || len(left) > 0 {
+			t.Errorf("containers are left: %s, %v", left, err)
+		}
 	}
 }

@@ -28,6 +28,8 @@ import (
 const (
 	root  = "../.."
 	built = "glovebox-machine-test" // the image; it stays, since the engine builds a changed one from it in seconds
+
+	patience = 5 * time.Minute // with what takes seconds, on a busy host
 )
 
 // TestDockerfile builds the machine as any user of Docker would, runs it, and
@@ -219,7 +221,7 @@ func run(t *testing.T, name string) *container {
 	t.Helper()
 	c := &container{id: docker(t, "run", "-d", "-p", "127.0.0.1::6080", "-p", "127.0.0.1::8888", name)}
 	t.Cleanup(func() { _ = exec.Command("docker", "rm", "-f", c.id).Run() })
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	logs := exec.CommandContext(ctx, "docker", "logs", "-f", c.id)
 	pipe, err := logs.StdoutPipe()
@@ -291,7 +293,7 @@ func (c *container) dial(ctx context.Context, origin string) (*websocket.Conn, e
 }
 
 func (c *container) screen(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	if _, err := c.dial(ctx, "http://elsewhere.example"); err == nil {
 		t.Error("a page from elsewhere may connect")
