@@ -75,7 +75,7 @@ func TestIgnoreIsFast(t *testing.T) {
 	start := time.Now()
 	g.ignored(strings.Repeat("a", 255), false)
 	g.ignored(strings.Repeat("a/", 500)+"c", false)
-	if took := time.Since(start); took > 5*time.Second {
+	if took := time.Since(start); took > time.Minute { // it would take for longer than there is
 		t.Errorf("took %v", took)
 	}
 }
