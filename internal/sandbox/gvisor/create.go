@@ -28,14 +28,12 @@ func (d *Driver) Create(ctx context.Context, s sandbox.Spec) (err error) {
 	if err := d.check(&s); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, createTimeout)
-	defer cancel()
 	guest, err := d.guest()
 	if err != nil {
 		return err
 	}
 	var t *template
-	start := "cold"
+	start, timeout := "cold", createTimeout
 	if s.Template != "" {
 		start = "template"
 		if t, err = d.openTemplate(s.Template, s.Image, s.Limits); err != nil {
@@ -51,9 +49,10 @@ func (d *Driver) Create(ctx context.Context, s sandbox.Spec) (err error) {
 		case <-ctx.Done():
 			return createError(context.Cause(ctx))
 		}
-		ctx, cancel = context.WithTimeout(ctx, restoreTimeout)
-		defer cancel()
+		timeout = restoreTimeout // from here on: those before it need not be late, too
 	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
 	dir := d.dir(s.ID)
 	hold, err := local.MakeDir(ctx, dir)
 	if errors.Is(err, fs.ErrExist) {
