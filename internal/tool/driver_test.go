@@ -41,7 +41,8 @@ func TestOverDriver(t *testing.T) {
 	}
 	dial()
 	b.good([]string{"Created /workspace/a.txt"}, "write_file", "path", "a.txt", "content", "hello\n")
-	shell := idIn(t, b.good([]string{"hello\n"}, "shell", "command", "cat a.txt; sleep 600", "background", true))
+	shell := idIn(t, b.good(nil, "shell", "command", "cat a.txt; sleep 600", "background", true))
+	b.await(shell, "hello")
 	if err := b.env.Guest.Close(); err != nil {
 		t.Fatal(err)
 	}

@@ -69,6 +69,8 @@ func newBoxWith(t testing.TB, o guestd.Options) *box {
 			return handle, nil
 		},
 		Load: b.load,
+
+		patience: patience{stop: time.Minute},
 	}
 	b.connect()
 	return b
@@ -140,7 +142,7 @@ func (b *box) try(ctx context.Context, name string, input ...any) (Result, error
 		env := *b.env
 		env.CallID = fmt.Sprintf("call_%s_%d", b.t.Name(), b.calls)
 		b.mu.Unlock()
-		ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
+		ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
 		defer cancel()
 		return x.Run(ctx, &env, raw)
 	}

@@ -75,8 +75,8 @@ func TestPreview(t *testing.T) {
 	b.bad([]string{"1 exception was left uncaught", "oops is not defined"}, "preview", "port", port, "path", "throws.html")
 	b.bad([]string{"The command ended before a port answered", "no server here", "exit 3"}, "preview", "command", "echo no server here; exit 3")
 	other := freePort(t)
-	b.bad([]string{fmt.Sprintf("Port %d did not answer within 1.0 s", other), fmt.Sprintf("%d (python3)", port), "still runs, in the background as sh-", "dum"},
-		"preview", "command", "echo dum; sleep 100", "port", other, "wait_seconds", 1)
+	b.bad([]string{fmt.Sprintf("Port %d did not answer within 5.0 s", other), fmt.Sprintf("%d (python3)", port), "still runs, in the background as sh-", "dum"},
+		"preview", "command", "echo dum; sleep 100", "port", other, "wait_seconds", 5)
 	b.bad([]string{"did not answer", "Give command"}, "preview", "port", other, "wait_seconds", 1)
 	b.bad([]string{`Give "command"`}, "preview")
 	b.bad([]string{"wait_seconds"}, "preview", "port", port, "wait_seconds", 601)

@@ -19,8 +19,8 @@ import (
 const (
 	keepOutput   = 4 << 20                 // bytes of a process's output that the guest keeps for late readers
 	captureBound = 8 << 20                 // bytes of output that one call keeps; the middle goes beyond it
-	catchUp      = 2 * time.Second         // for output that is under way when a wait ends
-	briefly      = 10 * time.Second        // for a question to the guest after the call's context ended
+	catchUp      = 15 * time.Second        // for output that is under way when a wait ends
+	briefly      = 30 * time.Second        // for a question to the guest after the call's context ended
 	lookForInput = 1500 * time.Millisecond // for a background command to fail at once
 )
 
@@ -125,6 +125,7 @@ func follow(ctx context.Context, env *Env, p *guest.Process, w watch) (outcome, 
 	go func() {
 		read <- p.Output(readCtx, w.offset, func(o guest.Output) error {
 			data := out.write(o.Data, w.line)
+			out.reach(o)
 			show.write(data)
 			return nil
 		})
@@ -161,17 +162,19 @@ func follow(ctx context.Context, env *Env, p *guest.Process, w watch) (outcome, 
 	} else if state.Running {
 		why = waiting
 	}
-	if err := settle(out, read, state, w.offset); err != nil {
+	if err := settle(out, read, state); err != nil {
 		return outcome{}, err
 	}
 	return outcome{why: why, state: state, output: out.bytes(), took: time.Since(begun)}, nil
 }
 
-// settle waits for output that the guest has but that has not arrived yet.
-func settle(out *capture, read chan error, state guest.ProcessState, offset int64) error {
+// settle waits for output that the guest has but that has not arrived yet. That
+// of a process that has ended ends soon, also if something that it started holds
+// it open.
+func settle(out *capture, read chan error, state guest.ProcessState) error {
 	late := time.NewTimer(catchUp)
 	defer late.Stop()
-	for state.Running && out.received() < state.OutputSize-offset {
+	for state.Running && out.received() < state.OutputSize {
 		select {
 		case <-out.more:
 		case err := <-read:
@@ -188,21 +191,21 @@ func settle(out *capture, read chan error, state guest.ProcessState, offset int6
 	case err := <-read:
 		read <- err
 		return err
-	case <-late.C: // something that it started holds its output open
+	case <-late.C:
 		return nil
 	}
 }
 
 // capture gathers output, its middle left out beyond captureBound.
 type capture struct {
-	more  chan struct{} // receives after a write
+	more  chan struct{} // receives after something has arrived
 	until *regexp.Regexp
 	found func()
 
 	mu      sync.Mutex
 	head    []byte
 	tail    []byte
-	total   int64
+	end     int64 // the offset up to which all was received
 	dropped int64
 	window  []byte // the end of the output, to look for until in
 	line    []byte // the beginning of a line that is to be filtered
@@ -218,7 +221,6 @@ func newCapture(until *regexp.Regexp, found func()) *capture {
 // write takes a piece of output and returns what of it is kept.
 func (c *capture) write(p []byte, filter lineFilter) []byte {
 	c.mu.Lock()
-	c.total += int64(len(p))
 	p = c.filtered(p, filter)
 	room := min(len(p), captureBound/2-len(c.head))
 	c.head = append(c.head, p[:room]...)
@@ -239,11 +241,21 @@ func (c *capture) write(p []byte, filter lineFilter) []byte {
 	if hit {
 		c.found()
 	}
+	return p
+}
+
+// reach notes up to where the output was received.
+func (c *capture) reach(o guest.Output) {
+	c.mu.Lock()
+	c.end = o.Offset + int64(len(o.Data))
+	if o.Dropped > 0 {
+		c.end = o.Offset + o.Dropped
+	}
+	c.mu.Unlock()
 	select {
 	case c.more <- struct{}{}:
 	default:
 	}
-	return p
 }
 
 // filtered returns what the filter makes of the lines that p completes.
@@ -267,7 +279,7 @@ func (c *capture) filtered(p []byte, filter lineFilter) []byte {
 func (c *capture) received() int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.total
+	return c.end
 }
 
 func (c *capture) bytes() []byte {

@@ -116,11 +116,9 @@ func outputEnd(ctx context.Context, p *guest.Process, bound int) string {
 	if err != nil {
 		return ""
 	}
-	readCtx, stop := context.WithTimeout(brief, catchUp)
-	defer stop()
 	var b []byte
 	end := s.OutputSize
-	_ = p.Output(readCtx, max(0, end-int64(bound)), func(o guest.Output) error {
+	_ = p.Output(brief, max(0, end-int64(bound)), func(o guest.Output) error {
 		b = append(b, o.Data...)
 		if s.Running && o.Offset+int64(len(o.Data)) >= end || len(b) > 2*bound {
 			return errMatched

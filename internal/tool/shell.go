@@ -1,6 +1,7 @@
 package tool
 
 import (
+	"cmp"
 	"context"
 	_ "embed"
 	"fmt"
@@ -72,7 +73,7 @@ func shell(ctx context.Context, env *Env, in shellCall) (Result, error) {
 		w.timeout = time.Duration(in.TimeoutS) * time.Second
 	}
 	if in.Background {
-		w.timeout, w.untilInput = lookForInput, false
+		w.timeout, w.untilInput = cmp.Or(env.patience.background, lookForInput), false
 	}
 	o, err := follow(ctx, env, p, w)
 	if err != nil {

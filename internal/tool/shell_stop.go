@@ -1,6 +1,7 @@
 package tool
 
 import (
+	"cmp"
 	"context"
 	_ "embed"
 	"fmt"
@@ -24,7 +25,7 @@ var stops = []struct {
 }{
 	{"SIGINT", 3 * time.Second},
 	{"SIGTERM", 3 * time.Second},
-	{"SIGKILL", 10 * time.Second},
+	{"SIGKILL", 30 * time.Second},
 }
 
 // ShellStop returns the tool that ends a background command, gently first.
@@ -42,7 +43,7 @@ func shellStop(ctx context.Context, env *Env, in shellStopInput) (Result, error)
 		if err := p.Signal(ctx, s.signal); err != nil && glovebox.CodeOf(err) != glovebox.CodeConflict && glovebox.CodeOf(err) != glovebox.CodeNotFound {
 			return failed(ctx, err)
 		}
-		o, err := follow(ctx, env, p, watch{offset: state.OutputSize, timeout: s.wait})
+		o, err := follow(ctx, env, p, watch{offset: state.OutputSize, timeout: cmp.Or(env.patience.stop, s.wait)})
 		if err != nil {
 			return failed(ctx, err)
 		}

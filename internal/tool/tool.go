@@ -71,6 +71,15 @@ type Env struct {
 	// Events returns the job's events after a number, in order, at most limit
 	// of them; none at the end of the log. It may be nil.
 	Events func(ctx context.Context, after int64, limit int) ([]glovebox.Event, error)
+
+	patience patience // of tests
+}
+
+// patience is how long a call waits for what is over in a moment, unless the
+// machine is slow. Zero: as long as it does outside of tests.
+type patience struct {
+	background time.Duration // for a command put into the background to fail at once
+	stop       time.Duration // for a command to heed a signal
 }
 
 // ErrYield is the cause with which a call's context is cancelled when someone

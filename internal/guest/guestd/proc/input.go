@@ -4,6 +4,7 @@ package proc
 
 import (
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -118,12 +119,38 @@ func blockedOnInput(pid int, tty bool) (reads, known bool) {
 	case unix.SYS_READ, unix.SYS_READV:
 		return isInput(proc, arg, tty), true
 	}
+	if epollCalls[nr] {
+		return watchesInput(proc, f[1], tty) && !hasSockets(proc) && !hasChildren(pid), true
+	}
 	if waitCalls[nr] {
 		// It waits for several things at once. It is the input that it waits
 		// for if it has it open at 0 and has nothing else that could wake it.
 		return isInput(proc, 0, tty) && !hasSockets(proc) && !hasChildren(pid), true
 	}
 	return false, true
+}
+
+// watchesInput reports whether an epoll descriptor, in hexadecimal, waits for a
+// standard input: a program such as the go command waits there for others.
+func watchesInput(proc, epoll string, tty bool) bool {
+	n, err := strconv.ParseUint(strings.TrimPrefix(epoll, "0x"), 16, 64)
+	if err != nil {
+		return false
+	}
+	info, err := os.ReadFile(proc + "/fdinfo/" + strconv.FormatUint(n, 10))
+	if err != nil {
+		return false
+	}
+	for line := range strings.Lines(string(info)) {
+		f := strings.Fields(line)
+		if len(f) < 2 || f[0] != "tfd:" {
+			continue
+		}
+		if fd, err := strconv.ParseUint(f[1], 10, 64); err == nil && isInput(proc, fd, tty) {
+			return true
+		}
+	}
+	return false
 }
 
 // isInput reports whether descriptor fd of a process is a standard input.
@@ -155,8 +182,13 @@ func hasSockets(proc string) bool {
 }
 
 func hasChildren(pid int) bool {
-	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/task/" + strconv.Itoa(pid) + "/children")
-	return err == nil && len(strings.TrimSpace(string(b))) > 0
+	lists, _ := filepath.Glob("/proc/" + strconv.Itoa(pid) + "/task/*/children") // of each thread, its own
+	for _, l := range lists {
+		if b, err := os.ReadFile(l); err == nil && len(strings.TrimSpace(string(b))) > 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // looksLikePrompt reports whether the last output is an unfinished line, or
