@@ -12,10 +12,10 @@ import (
 	"strings"
 	"testing"
 
-	"go.uber.org/goleak"
+	"github.com/glovebox-dev/glovebox/internal/leaktest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaktest.Main(m) }
 
 // fakeSocket is a kernel's socket that shakes hands and then sends bytes.
 func fakeSocket(t *testing.T, hello, then []byte) (addr string) {
