@@ -194,7 +194,7 @@ func (r *relayed) update(t testing.TB) {
 		if !ok {
 			t.Fatal("the screen ended")
 		}
-	case <-time.After(10 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatal("no update")
 	}
 }

@@ -41,7 +41,7 @@ func TestLockedUp(t *testing.T) {
 		go func() {
 			begin := time.Now()
 			err := call(t.Context())
-			if took := time.Since(begin); took > 5*time.Second || glovebox.CodeOf(err) != glovebox.CodeUnavailable || !strings.Contains(err.Error(), "locked up") {
+			if took := time.Since(begin); took > time.Minute || glovebox.CodeOf(err) != glovebox.CodeUnavailable || !strings.Contains(err.Error(), "locked up") {
 				errs <- fmt.Sprintf("%s: %v after %v", name, err, took)
 				return
 			}
@@ -67,6 +67,7 @@ func TestServerDies(t *testing.T) {
 	s.do(guest.Input{Kind: guest.InputType, Text: "я"})
 	_ = s.cmd.Process.Kill()
 	_ = s.cmd.Wait()
+	s.name = ":none" // its number may be another server's by now
 	if _, err := s.Screenshot(t.Context(), guest.ShotRequest{}); glovebox.CodeOf(err) != glovebox.CodeUnavailable {
 		t.Errorf("error %v", err)
 	}
