@@ -42,21 +42,19 @@ type clerk struct {
 	checked   bool  // it says what it should
 	summaries summaries
 
-	begun  chan struct{} // closed when the user has said the first rule
+	begun  chan struct{} // closed when the user has said the rule
+	said   chan struct{} // closed when the user has said the fact
 	events chan string   // what the test is to react to
 }
 
 func newClerk(t *testing.T, r records) *clerk {
 	t.Helper()
-	return &clerk{t: t, records: r, next: 1, found: map[string]string{}, lacking: map[string]bool{}, seen: map[string]bool{}, begun: make(chan struct{}), events: make(chan string, 64)}
+	return &clerk{t: t, records: r, next: 1, found: map[string]string{}, lacking: map[string]bool{}, seen: map[string]bool{}, begun: make(chan struct{}), said: make(chan struct{}), events: make(chan string, 64)}
 }
 
 // reply answers a request.
 func (c *clerk) reply(s llmtest.Sent) llmtest.Answer {
-	select {
-	case <-c.begun:
-	case <-c.t.Context().Done():
-	}
+	c.await(c.begun)
 	c.rules(s)
 	if spans := spansAsked(s); spans != nil {
 		return c.summaries.write(c, spans)
@@ -72,10 +70,20 @@ func (c *clerk) reply(s llmtest.Sent) llmtest.Answer {
 		c.event("kill in the middle of an answer")
 	case 20:
 		c.event("say a fact")
+	case 22:
+		c.await(c.said)
 	case 31:
 		c.event("kill while tools run")
 	}
 	return answer
+}
+
+// await waits until the test has closed a channel.
+func (c *clerk) await(done <-chan struct{}) {
+	select {
+	case <-done:
+	case <-c.t.Context().Done():
+	}
 }
 
 // event tells the test something.

@@ -91,7 +91,7 @@ var killAfter = map[glovebox.EventType]struct {
 func (c *clerk) attend(s *server, id string, start func() *server) attended {
 	a := attended{server: s}
 	counts, seen := map[glovebox.EventType]int{}, int64(0)
-	unsaid := 0 // facts for the next server: this one was killed
+	unsaid := false // the fact is for the next server: this one was killed
 	for {
 		ended := make(chan bool, 1)
 		go func(s *server) {
@@ -118,9 +118,9 @@ func (c *clerk) attend(s *server, id string, start func() *server) attended {
 					a.server.kill()
 					a.why, killed = append(a.why, why), true
 				case killed: // what the clerk wants of a server may come after the wish to kill it
-					unsaid++
+					unsaid = true
 				default:
-					a.server.say(id, userFact)
+					c.tell(a.server, id)
 				}
 			case done := <-ended:
 				if done && !killed {
@@ -137,10 +137,17 @@ func (c *clerk) attend(s *server, id string, start func() *server) attended {
 			}
 			continue
 		}
-		for a.server = start(); unsaid > 0; unsaid-- {
-			a.server.say(id, userFact)
+		if a.server = start(); unsaid {
+			c.tell(a.server, id)
+			unsaid = false
 		}
 	}
+}
+
+// tell says the fact to the job.
+func (c *clerk) tell(s *server, id string) {
+	s.say(id, userFact)
+	close(c.said)
 }
 
 // checkMemory checks what the log says of a job's memory.
