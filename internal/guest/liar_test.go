@@ -14,15 +14,15 @@ import (
 	"time"
 
 	"github.com/hashicorp/yamux"
-	"go.uber.org/goleak"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/glovebox-dev/glovebox"
 	"github.com/glovebox-dev/glovebox/internal/guest/guestpb"
 	"github.com/glovebox-dev/glovebox/internal/guest/wire"
+	"github.com/glovebox-dev/glovebox/internal/leaktest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaktest.Main(m) }
 
 // liar is a guest that answers calls with answer, and streams with stream,
 // both as bytes, whatever was asked. The greeting it gets right.

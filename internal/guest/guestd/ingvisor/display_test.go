@@ -45,7 +45,7 @@ func openDesktop(t testing.TB) *guest.Client {
 // awaitWindow waits for a window whose title contains a text.
 func awaitWindow(t testing.TB, c *guest.Client, title string) guest.Window {
 	t.Helper()
-	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); {
+	for end := time.Now().Add(2 * time.Minute); time.Now().Before(end); {
 		list, err := c.Windows(t.Context())
 		if err != nil {
 			t.Fatal(err)
@@ -97,7 +97,7 @@ func TestDesktop(t *testing.T) {
 	if err := c.Input(ctx, []guest.Input{{Kind: guest.InputType, Text: text}, {Kind: guest.InputKey, Keys: "ctrl+s"}}); err != nil {
 		t.Fatal(err)
 	}
-	for end := time.Now().Add(20 * time.Second); ; {
+	for end := time.Now().Add(2 * time.Minute); ; {
 		b, _, err := c.ReadFile(ctx, "typed", 0, 1000)
 		if err == nil && string(b) == text {
 			break
@@ -110,11 +110,14 @@ func TestDesktop(t *testing.T) {
 	root := sh("pkill -KILL Xvnc")
 	root.Root = true
 	run(t, c, root)
-	deadline, cancel := context.WithTimeout(ctx, 20*time.Second)
+	deadline, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
 	for {
-		if _, err := c.Screenshot(deadline, guest.ShotRequest{}); err == nil {
-			break
+		list, err := c.Services(deadline)
+		if err == nil && list[0].Restarts > 0 { // before, the old one may answer yet
+			if _, err = c.Screenshot(deadline, guest.ShotRequest{}); err == nil {
+				break
+			}
 		}
 		if deadline.Err() != nil {
 			t.Fatal("the display did not come back")
@@ -125,9 +128,12 @@ func TestDesktop(t *testing.T) {
 		t.Errorf("%+v, %v", s, err)
 	}
 	run(t, c, sh("pkill -STOP Xvnc"))
-	begin := time.Now()
-	if _, err := c.Screenshot(ctx, guest.ShotRequest{}); glovebox.CodeOf(err) != glovebox.CodeUnavailable || time.Since(begin) > 5*time.Second {
-		t.Errorf("locked up: %v after %v", err, time.Since(begin))
+	var err error
+	for err == nil { // it may answer for a moment yet
+		_, err = c.Screenshot(ctx, guest.ShotRequest{})
+	}
+	if glovebox.CodeOf(err) != glovebox.CodeUnavailable || !strings.Contains(err.Error(), "locked up") {
+		t.Errorf("locked up: %v", err)
 	}
 	if err := c.RestartService(ctx, guest.ServiceDisplay); err != nil {
 		t.Fatal(err)

@@ -64,7 +64,7 @@ type cellSeen struct {
 
 func cell(t testing.TB, c *guest.Client, q guest.Cell) cellSeen {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	var s cellSeen
 	var err error
@@ -85,7 +85,7 @@ func cell(t testing.TB, c *guest.Client, q guest.Cell) cellSeen {
 
 func TestKernels(t *testing.T) {
 	c := openKernels(t)
-	python := func(code string) cellSeen { return cell(t, c, guest.Cell{Code: code, Timeout: 50 * time.Second}) }
+	python := func(code string) cellSeen { return cell(t, c, guest.Cell{Code: code, Timeout: 4 * time.Minute}) }
 
 	begin := time.Now()
 	s := python("x = 41\nx + 1")
@@ -101,7 +101,7 @@ func TestKernels(t *testing.T) {
 	if s = python("import os, getpass; (os.getuid(), os.getcwd(), getpass.getuser())"); s.text != "(1000, '/workspace', 'agent')" {
 		t.Errorf("who: %+v", s)
 	}
-	if s = cell(t, c, guest.Cell{Code: "import time; time.sleep(60)", Timeout: 300 * time.Millisecond}); s.Status != "interrupted" {
+	if s = cell(t, c, guest.Cell{Code: "import time; time.sleep(600)", Timeout: 300 * time.Millisecond}); s.Status != "interrupted" {
 		t.Errorf("interrupt: %+v", s)
 	}
 	if s = python("x"); s.text != "41" {
@@ -126,7 +126,7 @@ func TestKernels(t *testing.T) {
 	if s.Status != "ok" || s.text != "5\n1000\n" {
 		t.Errorf("bash: %+v", s)
 	}
-	if s = cell(t, c, guest.Cell{Language: "bash", Code: "sleep 60; echo no", Timeout: 300 * time.Millisecond}); s.Status != "interrupted" || strings.TrimSpace(s.text) != "" {
+	if s = cell(t, c, guest.Cell{Language: "bash", Code: "sleep 600; echo no", Timeout: 300 * time.Millisecond}); s.Status != "interrupted" || strings.TrimSpace(s.text) != "" {
 		t.Errorf("bash interrupted: %+v", s)
 	}
 	if s = cell(t, c, guest.Cell{Language: "bash", Code: "echo $z"}); s.text != "5\n" {

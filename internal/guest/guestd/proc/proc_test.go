@@ -11,14 +11,14 @@ import (
 	"syscall"
 	"testing"
 
-	"go.uber.org/goleak"
+	"github.com/glovebox-dev/glovebox/internal/leaktest"
 )
 
 func TestMain(m *testing.M) {
 	if len(os.Args) == 2 && os.Args[1] == "reap" {
 		os.Exit(reapChild())
 	}
-	goleak.VerifyTestMain(m)
+	leaktest.Main(m)
 }
 
 // TestOutputModel compares output with all that was written.

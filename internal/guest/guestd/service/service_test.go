@@ -15,10 +15,9 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/glovebox-dev/glovebox"
 	"github.com/glovebox-dev/glovebox/internal/guest/guestd/proc"
+	"github.com/glovebox-dev/glovebox/internal/leaktest"
 )
 
 // TestMain is also the service that the tests run: told where to listen, it
@@ -28,7 +27,7 @@ func TestMain(m *testing.M) {
 		serve(at)
 		return
 	}
-	goleak.VerifyTestMain(m)
+	leaktest.Main(m)
 }
 
 func serve(at string) {
