@@ -315,8 +315,8 @@ func TestWindow(t *testing.T) {
 		a.Usage.Input = 0
 		return a, nil
 	}
-	loud := tool.Tool{Name: "big", Run: func(context.Context, *tool.Env, json.RawMessage) (tool.Result, error) {
-		return tool.TextResult(big), nil
+	loud := tool.Tool{Name: "big", Run: func(_ context.Context, _ *tool.Env, input json.RawMessage) (tool.Result, error) {
+		return tool.TextResult(strings.ReplaceAll(big, "\n", string(input)+"\n")), nil // no two are the same
 	}}
 	bubble(t, func(t *testing.T) {
 		w := newWorld(glovebox.Limits{}, func(ctx context.Context, r *llm.Request, d func(glovebox.ModelDelta)) (*llm.Response, error) {

@@ -13,6 +13,9 @@ type conversation struct {
 	early bool // what is read now came before the fold that opened the epoch
 	room  room
 
+	calls   int // so far
+	repeats repeats
+
 	turns []turn // messages that have been answered, or are answers
 	open  pending
 
@@ -117,6 +120,8 @@ type note struct {
 // call is a call of a tool and, once it is there, its result.
 type call struct {
 	id     string
+	number int // in the epoch
+	tool   string
 	result *glovebox.Block
 	origin origin
 
@@ -325,7 +330,8 @@ func (c *conversation) answered(a glovebox.ModelAnswered, seq int64) {
 		c.open.said += llm.BoundBlock(n.block)
 	}
 	for _, use := range a.Message.ToolUses() {
-		c.open.calls = append(c.open.calls, call{id: use.CallID})
+		c.calls++
+		c.open.calls = append(c.open.calls, call{id: use.CallID, number: c.calls, tool: use.Name})
 	}
 }
 
@@ -358,7 +364,7 @@ func (c *conversation) finished(f glovebox.ToolFinished, seq int64) {
 	}
 	c.open.made = nil
 	x.origin = origin{event: seq, blob: f.Blob}
-	content := c.bounded(said(f.Content), x.origin)
+	content := c.bounded(said(f.Content), x)
 	if len(content) == 0 {
 		content = []glovebox.Block{glovebox.Text("(no output)")}
 	}

@@ -18,7 +18,7 @@ func TestGiants(t *testing.T) {
 	ids := w.answer(glovebox.Usage{}, 2)
 	long := "first line\n" + strings.Repeat("one more line of some output\n", 30_000) + "last line"
 	event := w.record(glovebox.EventToolFinished, glovebox.ToolFinished{CallID: ids[0], Content: []glovebox.Block{glovebox.Text(long)}})
-	w.record(glovebox.EventToolFinished, glovebox.ToolFinished{CallID: ids[1], Blob: "out-7", Content: []glovebox.Block{glovebox.Text(long)}})
+	w.record(glovebox.EventToolFinished, glovebox.ToolFinished{CallID: ids[1], Blob: "out-7", Content: []glovebox.Block{glovebox.Text(strings.ReplaceAll(long, "one", "another"))}})
 	said := w.record(glovebox.EventUserMessage, glovebox.UserMessage{Text: "look:\n" + strings.Repeat("pasted 好 \n", 8000), Blob: "paste-1", Size: 5 << 20})
 	m := w.b.Request(1).Messages
 	open := m[len(m)-1].Blocks

@@ -26,7 +26,7 @@ type Marks struct {
 
 // Bounds of the marks.
 const (
-	leastGrowth  = 44_000          // tokens between the marks, where the window has room for them
+	leastGrowth  = 54_000          // tokens between the marks, where the window has room for them
 	lowCalls     = 8               // calls whose growth the low-water mark has room for beside what is fixed
 	leastLow     = 5_000           // tokens of that room, at least: summaries, ledger, and what is there word for word
 	mostLow      = 36_000          // the same, at most
@@ -56,13 +56,14 @@ const (
 // is. Where prices are not known, r is .1 and w is 1.25. L leaves room for the
 // growth of 8 calls beside S, 5,000 to 36,000 tokens: each token of it is read
 // with every call and written with every fold, and what it leaves out recall
-// finds. D is at least 44,000 where the window allows it: what costs least in
+// finds. D is at least 54,000 where the window allows it: what costs least in
 // tokens folds often, and each fold takes the model's reasoning and the
 // wording of what it saw. In replays of a coding agent's runs, whose calls are
-// short (g = 600, D = 17,000 at the least cost), that costs a fifth more than
-// the least, with a third of the folds and 98 % of the input from the cache;
-// from g = 2,000 on it is the least. High is at most .8 of the window without
-// what an answer needs, and stays below the length from which requests cost more.
+// short (g = 520), that costs a third more than D = 16,000, with a quarter of
+// the folds, fewer than one in 100 calls, and 98 % of the input from the
+// cache; from g = 3,500 on it is the least. High is at
+// most .8 of the window without what an answer needs, and stays below the
+// length from which requests cost more.
 // [llm.Info.FoldHigh] and FoldLow go before what is computed.
 func MarksFor(info llm.Info, fixed, growth int64) Marks {
 	m := Marks{Window: info.Window, MaxBytes: maxBytes, MaxImages: maxImages, TTL: cacheTTL, Free: info.Provider == "replay"}

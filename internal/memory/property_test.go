@@ -98,10 +98,9 @@ func checkEpoch(b *Builder, r *llm.Request) error {
 	return nil
 }
 
-// histories is how many histories each half of [TestHistories] draws: what a
-// machine that does much else, too, draws in a minute. Who changes the folding
-// asks for more: go test -run TestHistories -rapid.checks 50000
-const histories = 10_000
+// histories is how many histories each half of [TestHistories] draws: some two
+// minutes on two processors.
+const histories = 50_000
 
 // TestMain has the properties checked over more histories than is usual,
 // unless -short, -race or -rapid.checks says otherwise: the race detector looks

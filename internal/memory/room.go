@@ -52,9 +52,10 @@ func roomFor(use glovebox.WindowUse, fixed int64) room {
 	return r
 }
 
-// bounded returns the content of a result as the conversation shows it: long
-// text by its ends, and no more images than an epoch has room for.
-func (c *conversation) bounded(content []glovebox.Block, from origin) []glovebox.Block {
+// bounded returns the content of a call's result as the conversation shows it:
+// without lines that are above already, long text by its ends, and no more
+// images than an epoch has room for.
+func (c *conversation) bounded(content []glovebox.Block, of *call) []glovebox.Block {
 	waiting := int64(0)
 	for _, x := range c.open.calls {
 		if x.result == nil {
@@ -73,15 +74,20 @@ func (c *conversation) bounded(content []glovebox.Block, from origin) []glovebox
 		switch x.Type {
 		case glovebox.BlockImage:
 			if (c.open.results > 0 && c.open.results+imageTokens > c.room.results) || !c.images.take(x, c.early) {
-				set(i, imageLine(from.event))
+				set(i, imageLine(of.origin.event))
 				break
 			}
 			c.open.results += imageTokens
 		case glovebox.BlockText:
-			if short := cut(x.Text, left, from.handle("result")); len(short) != len(x.Text) {
+			short := x.Text
+			if !asksForWhole[of.tool] {
+				short = c.repeats.leaveOut(short, of.number, of.origin.event)
+			}
+			if short = cut(short, left, of.origin.handle("result")); short != x.Text {
 				x.Text = short
 				set(i, x)
 			}
+			c.repeats.show(short, of.number, of.tool)
 			n := llm.Bound(x.Text)
 			left = max(left-n, leastCut)
 			c.open.results += n
@@ -92,6 +98,9 @@ func (c *conversation) bounded(content []glovebox.Block, from origin) []glovebox
 	}
 	return out
 }
+
+// asksForWhole are the tools that show again what was left out.
+var asksForWhole = map[string]bool{"open_event": true, "read_output": true}
 
 // imageBudget bounds the images of an epoch. Beyond it an image comes as a
 // line from the start, so that what was sent before stays as it is.

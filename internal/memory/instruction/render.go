@@ -25,6 +25,7 @@ type place struct {
 	whole  string // as it is shown where there is room
 	cost   int64  // of that, in tokens; 0 if that is not known yet
 	number string // its handle
+	older  bool   // it was asked for once, and something else since
 	listed bool   // by its handle
 	line   string // its handle with its first words; empty for the number alone
 }
@@ -47,9 +48,13 @@ func (s *Set) Head(tokens int64) string {
 		}
 		return short
 	}
-	h.left = h.room
+	h.left, h.older = h.room, min(h.room/4, olderRoom)
+	newest := true
 	for _, x := range s.inForce() {
 		p := &place{item: x, number: strconv.FormatInt(x.event, 10)}
+		if x.kind == wish && !x.stays && x.by == 0 {
+			p.older, newest = !newest, false
+		}
 		h.all = append(h.all, p)
 		h.handles += p.handle()
 	}
@@ -58,10 +63,19 @@ func (s *Set) Head(tokens int64) string {
 	return s.write(&h)
 }
 
+// What the user asked for before the newest of it is mostly done, and each
+// request pays for it: it gets a quarter of the room, at most olderRoom.
+const (
+	olderRoom = 1_000 // tokens, of all of it
+	olderPart = 250   // tokens, of one that has no room as a whole
+	olderList = 500   // tokens, of first words of those that are only listed, and of what no longer holds
+)
+
 // header decides what of each instruction is shown.
 type header struct {
 	room, left int64
 	handles    int64 // what those that have no text yet would take by number
+	older      int64 // room for older asks
 	all        []*place
 }
 
@@ -71,18 +85,7 @@ func (p *place) handle() int64 { return cost(p.number + ", ") }
 // texts gives room to texts, those of most force first. A quarter of the room
 // is kept for the numbers of those that are left out, if they need that much.
 func (h *header) texts() {
-	// What the user asked for takes half of the room at first, so that files
-	// have some; what they leave, it gets after all.
-	wished := int64(0)
 	for _, p := range h.all {
-		if p.kind == wish && !p.stays && p.by == 0 {
-			if wished > h.room/2 {
-				continue
-			}
-			if wished += p.price(); wished > h.room/2 {
-				continue
-			}
-		}
 		if p.rank() > 1+int(file) || !h.give(p) && p.kind == file {
 			break
 		}
@@ -94,13 +97,13 @@ func (h *header) texts() {
 		if p.rank() > stop || stop < 1<<30 && p.by != 0 || tries > 50 { // what was superseded last goes before what was before
 			break
 		}
-		if p.text == "" && !h.give(p) {
+		if p.text == "" && !p.older && !h.give(p) {
 			stop = p.rank()
 			tries++
 		}
 	}
 	for _, p := range h.all { // what is there in part
-		if p.text != "" && p.text != p.whole {
+		if p.text != "" && p.text != p.whole && !p.older {
 			if n := p.price() - cost(p.text); n <= h.spare(p) {
 				h.left -= n
 				p.text = p.whole
@@ -131,17 +134,27 @@ func (h *header) spare(p *place) int64 {
 // reports whether there was any.
 func (h *header) give(p *place) bool {
 	left := h.spare(p)
+	if p.older {
+		left = min(left, h.older)
+	}
 	if left < 16 {
 		return false
 	}
 	n := p.price()
 	text := p.whole
-	if n > h.room/2 && n > 200 {
+	switch {
+	case p.older && n > left:
+		text = p.part(min(olderPart, left))
+		n = cost(text)
+	case n > h.room/2 && n > 200:
 		text = p.part(min(h.room/3, left))
 		n = cost(text)
 	}
 	if text == "" || n > left {
 		return false
+	}
+	if p.older {
+		h.older -= n
 	}
 	h.left -= n
 	h.handles -= p.handle()
@@ -162,6 +175,7 @@ func (h *header) lists() {
 		h.left -= p.handle()
 		p.listed = true
 	}
+	older := int64(olderList)
 	for _, p := range h.all {
 		if !p.listed {
 			continue
@@ -169,9 +183,16 @@ func (h *header) lists() {
 		if h.left < 16 {
 			return
 		}
+		least := p.older || p.by != 0
+		if least && older < 16 {
+			continue
+		}
 		line := fmt.Sprintf("- event %s, %s, %d bytes: %s", p.number, p.from(), p.size, strconv.Quote(p.first()))
-		if n := cost(line) - p.handle(); n <= h.left {
+		if n := cost(line) - p.handle(); n <= h.left && (!least || n <= older) {
 			h.left -= n
+			if least {
+				older -= n
+			}
 			p.line = line
 		}
 	}

@@ -289,6 +289,9 @@ func (e *engine) tidy() error {
 		if err := e.summarise(spans); err != nil {
 			return err
 		}
+		if due.Action == memory.DuePrepare { // as the loop does: merges wait for the next time
+			break
+		}
 	}
 	if due.Action != memory.DueFold {
 		return nil

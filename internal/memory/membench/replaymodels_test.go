@@ -85,8 +85,9 @@ func TestReplayModels(t *testing.T) {
 	}
 	var micros int64
 	changed := false
-	for _, e := range got.Epochs {
+	for i, e := range got.Epochs {
 		info := infos[e.Model]
+		left := i+1 < len(got.Epochs) && got.Epochs[i+1].Reason == glovebox.FoldModel // the next model may have written its last summaries
 		if e.Reason == glovebox.FoldModel {
 			changed = true
 			if e.Begins > info.Window || e.Use.Head < 2_000 {
@@ -96,7 +97,7 @@ func TestReplayModels(t *testing.T) {
 		if changed != (e.Model == "b:small") || e.Use.Window != info.Window || e.Ends > info.Window {
 			t.Errorf("epoch %d: %+v", e.Number, e)
 		}
-		if d := e.Micros - info.Cost(e.Usage); d < 0 || d > e.Usage.Calls { // each call is rounded up
+		if d := e.Micros - info.Cost(e.Usage); d < 0 || d > e.Usage.Calls && !left { // each call is rounded up
 			t.Errorf("epoch %d costs %d, and by the prices of %s %d", e.Number, e.Micros, e.Model, info.Cost(e.Usage))
 		}
 		micros += e.Micros
