@@ -3,6 +3,7 @@
 package proc
 
 import (
+	"errors"
 	"os"
 	"sync"
 	"syscall"
@@ -59,7 +60,7 @@ func (s *source) read() {
 	_ = s.raw.Read(func(fd uintptr) bool {
 		for {
 			if n, err := s.take(fd); n <= 0 {
-				return err != unix.EAGAIN
+				return !errors.Is(err, unix.EAGAIN)
 			}
 		}
 	})

@@ -19,10 +19,7 @@ import (
 
 // keep runs a service again and again until it need not run any more.
 func (s *Supervisor) keep(v *service) {
-	for {
-		if s.await(s.ctx, func() bool { return s.dependenciesHealthy(v) }) != nil {
-			break
-		}
+	for s.await(s.ctx, func() bool { return s.dependenciesHealthy(v) }) == nil {
 		began := time.Now()
 		exit, well := s.once(v)
 		if s.ctx.Err() != nil {
