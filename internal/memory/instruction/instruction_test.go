@@ -189,6 +189,34 @@ func TestRulesOutliveLongTalk(t *testing.T) {
 	wants(t, k.Orders(200), "Never touch", "AGENTS.md")
 }
 
+// TestWhatWasAskedBefore takes little room once something as long is asked for,
+// and all it needs while only a little is added to it.
+func TestWhatWasAskedBefore(t *testing.T) {
+	t.Parallel()
+	ask := func(k *talk, name string) (id int64, middle string) {
+		middle = "The middle of the text about " + name + "."
+		return k.say("Build the page for " + name + ".\n" + strings.Repeat("It has a table of "+name+" and more.\n", 100) + middle + strings.Repeat("\nThe rest of "+name+".", 100)), middle
+	}
+	k := newTalk()
+	_, apples := ask(k, "apples")
+	_, pears := ask(k, "pears")
+	k.say("Use green for the title.")
+	got := k.Head(6000)
+	wants(t, got, pears, "Use green for the title.", "Build the page for apples.")
+	if strings.Contains(got, apples) {
+		t.Errorf("what was done long ago is there whole:\n%s", got)
+	}
+	for _, name := range []string{"plums", "cherries", "quinces", "grapes", "figs", "dates", "limes", "nuts"} {
+		ask(k, name)
+	}
+	_, melons := ask(k, "melons")
+	got = k.Head(6000)
+	wants(t, got, melons, "Use green for the title.")
+	if n := llm.TokensOf(got); n > 4000 {
+		t.Errorf("it takes %d tokens:\n%s", n, got)
+	}
+}
+
 func TestTheSameAgainIsSaidOnce(t *testing.T) {
 	t.Parallel()
 	k := newTalk()

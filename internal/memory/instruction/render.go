@@ -25,7 +25,7 @@ type place struct {
 	whole  string // as it is shown where there is room
 	cost   int64  // of that, in tokens; 0 if that is not known yet
 	number string // its handle
-	older  bool   // it was asked for once, and something else since
+	older  bool   // it was asked for, and something else of that weight since
 	listed bool   // by its handle
 	line   string // its handle with its first words; empty for the number alone
 }
@@ -49,11 +49,12 @@ func (s *Set) Head(tokens int64) string {
 		return short
 	}
 	h.left, h.older = h.room, min(h.room/4, olderRoom)
-	newest := true
+	later := int64(0)
 	for _, x := range s.inForce() {
 		p := &place{item: x, number: strconv.FormatInt(x.event, 10)}
 		if x.kind == wish && !x.stays && x.by == 0 {
-			p.older, newest = !newest, false
+			p.older = later > 0 && x.size <= 2*later
+			later = max(later, x.size)
 		}
 		h.all = append(h.all, p)
 		h.handles += p.handle()
@@ -63,8 +64,9 @@ func (s *Set) Head(tokens int64) string {
 	return s.write(&h)
 }
 
-// What the user asked for before the newest of it is mostly done, and each
-// request pays for it: it gets a quarter of the room, at most olderRoom.
+// What the user asked for before something else of that weight (not less than
+// half as long) is mostly done, and each request pays for it: all of it gets a
+// quarter of the room, at most olderRoom.
 const (
 	olderRoom = 1_000 // tokens, of all of it
 	olderPart = 250   // tokens, of one that has no room as a whole
@@ -85,7 +87,18 @@ func (p *place) handle() int64 { return cost(p.number + ", ") }
 // texts gives room to texts, those of most force first. A quarter of the room
 // is kept for the numbers of those that are left out, if they need that much.
 func (h *header) texts() {
+	// What the user asks for takes half of the room at first, so that files
+	// have some; what they leave, it gets after all.
+	wished := int64(0)
 	for _, p := range h.all {
+		if p.kind == wish && !p.stays && p.by == 0 && !p.older {
+			if wished > h.room/2 {
+				continue
+			}
+			if wished += p.price(); wished > h.room/2 {
+				continue
+			}
+		}
 		if p.rank() > 1+int(file) || !h.give(p) && p.kind == file {
 			break
 		}
