@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/glovebox-dev/glovebox"
+	"github.com/glovebox-dev/glovebox/internal/clip"
 	"github.com/glovebox-dev/glovebox/internal/guest"
 )
 
@@ -114,7 +115,7 @@ func follow(ctx context.Context, env *Env, p *guest.Process, w watch) (outcome, 
 	// Reading goes on for a moment when waiting ends.
 	readCtx, stopReading := context.WithTimeout(context.WithoutCancel(ctx), w.timeout+time.Minute)
 	defer stopReading()
-	out := newCapture(w.until, func() { enough(errMatched) })
+	out := newCapture(w.offset, w.until, func() { enough(errMatched) })
 	emit := env.Output
 	if w.silent {
 		emit = nil
@@ -214,8 +215,9 @@ type capture struct {
 // matchWindow is how far back a match of until may begin.
 const matchWindow = 16 << 10
 
-func newCapture(until *regexp.Regexp, found func()) *capture {
-	return &capture{more: make(chan struct{}, 1), until: until, found: found}
+// newCapture gathers output from an offset on.
+func newCapture(offset int64, until *regexp.Regexp, found func()) *capture {
+	return &capture{end: offset, more: make(chan struct{}, 1), until: until, found: found}
 }
 
 // write takes a piece of output and returns what of it is kept.
@@ -303,7 +305,7 @@ func outputText(ctx context.Context, env *Env, output []byte, bound int) (text, 
 		handle, problem := save(ctx, env, output)
 		text := "(binary output, not shown: " + describe(output, int64(len(output)))
 		if handle != "" {
-			text += fmt.Sprintf("; kept under handle %q", clip(handle, 128))
+			text += fmt.Sprintf("; kept under handle %q", clip.Short(handle, 128))
 		}
 		return text + ")" + problem, handle
 	}

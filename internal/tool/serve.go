@@ -11,6 +11,7 @@ import (
 
 	"github.com/glovebox-dev/glovebox"
 	"github.com/glovebox-dev/glovebox/internal/browser"
+	"github.com/glovebox-dev/glovebox/internal/clip"
 	"github.com/glovebox-dev/glovebox/internal/guest"
 )
 
@@ -105,7 +106,7 @@ func orUnknown(s string) string {
 	if s == "" {
 		return "unknown"
 	}
-	return clip(s, 40)
+	return clip.Short(s, 40)
 }
 
 // outputEnd returns the end of what a process wrote.
@@ -113,7 +114,7 @@ func outputEnd(ctx context.Context, p *guest.Process, bound int) string {
 	brief, cancel := context.WithTimeout(context.WithoutCancel(ctx), briefly)
 	defer cancel()
 	s, err := p.State(brief)
-	if err != nil {
+	if err != nil || s.Running && s.OutputSize == 0 { // what it has yet to write is not waited for
 		return ""
 	}
 	var b []byte
