@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -24,17 +23,7 @@ import (
 	"github.com/glovebox-dev/glovebox/internal/tool"
 )
 
-func TestMain(m *testing.M) {
-	code := m.Run()
-	browsertest.Stop()
-	if code == 0 {
-		if err := leaktest.Find(); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			code = 1
-		}
-	}
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { leaktest.Main(browsertest.Tests{M: m}) }
 
 const task = "Build me a todo app in React, \"quickly\" & <well>."
 

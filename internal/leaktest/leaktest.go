@@ -6,7 +6,6 @@ package leaktest
 import (
 	"fmt"
 	"os"
-	"testing"
 	"time"
 
 	"go.uber.org/goleak"
@@ -16,9 +15,10 @@ import (
 // alone.
 const patience = time.Minute
 
-// Main runs the tests of a package and ends the process; with code 1 if all
-// passed and goroutines are left, but for those to be ignored.
-func Main(m *testing.M, ignore ...goleak.Option) {
+// Main runs the tests of a package, which m does, mostly a testing.M, and ends
+// the process; with code 1 if all passed and goroutines are left, but for those
+// to be ignored.
+func Main(m interface{ Run() int }, ignore ...goleak.Option) {
 	code := m.Run()
 	if code == 0 {
 		if err := Find(ignore...); err != nil {

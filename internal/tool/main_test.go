@@ -3,15 +3,12 @@
 package tool
 
 import (
-	"fmt"
 	"net"
-	"os"
 	"testing"
-
-	"go.uber.org/goleak"
 
 	"github.com/glovebox-dev/glovebox/internal/browser/browsertest"
 	"github.com/glovebox-dev/glovebox/internal/guest/guestd"
+	"github.com/glovebox-dev/glovebox/internal/leaktest"
 	"github.com/glovebox-dev/glovebox/internal/sandbox/fake"
 )
 
@@ -23,13 +20,5 @@ func TestMain(m *testing.M) {
 		}
 		return server.Serve(l)
 	})
-	code := m.Run()
-	browsertest.Stop()
-	if code == 0 {
-		if err := goleak.Find(); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			code = 1
-		}
-	}
-	os.Exit(code)
+	leaktest.Main(browsertest.Tests{M: m})
 }

@@ -23,7 +23,7 @@ var shared struct {
 
 // Dialer returns what connects to a Chromium without a window, which all
 // tests of the program share, so that they must not be parallel. The test is
-// skipped if Chromium is not installed. TestMain has to call [Stop].
+// skipped if Chromium is not installed. TestMain has to run [Tests].
 func Dialer(t testing.TB) func(ctx context.Context) (net.Conn, error) {
 	t.Helper()
 	path, err := exec.LookPath("chromium")
@@ -42,8 +42,17 @@ func Dialer(t testing.TB) func(ctx context.Context) (net.Conn, error) {
 	return func(ctx context.Context) (net.Conn, error) { return (&net.Dialer{}).DialContext(ctx, "tcp", addr) }
 }
 
-// Stop ends the browser, if one was started.
-func Stop() {
+// Tests are those of a package, after which the browser ends.
+type Tests struct{ *testing.M }
+
+// Run runs them, and returns what the process is to end with.
+func (t Tests) Run() int {
+	defer end()
+	return t.M.Run()
+}
+
+// end ends the browser, if one was started.
+func end() {
 	shared.mu.Lock()
 	defer shared.mu.Unlock()
 	if shared.stop != nil {
