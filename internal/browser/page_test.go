@@ -108,7 +108,10 @@ func endWhenAsked(b *Browser, asked <-chan struct{}, shown bool) {
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		for _, w := range b.open {
-			if w.has() {
+			w.mu.Lock()
+			has := w.has()
+			w.mu.Unlock()
+			if has {
 				return true
 			}
 		}

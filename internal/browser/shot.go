@@ -20,7 +20,7 @@ const (
 	maxShotSize   = 1 << 25 // pixels in all: who looks at it needs 4 bytes for each
 	MaxShotBytes  = 3 << 20 // as a PNG; a larger one becomes a JPEG, which may have as much
 
-	shotTimeout = 30 * time.Second // a busy machine draws in software
+	shotTimeout = 30 * time.Second // for all of it: a busy machine draws in software
 )
 
 // Shot is a picture of a page.
@@ -37,6 +37,8 @@ func (p *Page) Screenshot(ctx context.Context, full bool) (Shot, error) {
 	if p.watch.broken() {
 		return Shot{}, glovebox.Errorf(glovebox.CodeUnavailable, "there is no picture of it: %s", p.Report().Failure)
 	}
+	ctx, cancel := context.WithTimeoutCause(ctx, shotTimeout, errSilent)
+	defer cancel()
 	_ = p.call(ctx, "Page.bringToFront", nil, nil)
 	params := object{"format": "png"}
 	cutOff := false
@@ -72,8 +74,6 @@ func (p *Page) Screenshot(ctx context.Context, full bool) (Shot, error) {
 
 func (p *Page) capture(ctx context.Context, params object) ([]byte, error) {
 	var r struct{ Data []byte }
-	ctx, cancel := context.WithTimeoutCause(ctx, shotTimeout, errSilent)
-	defer cancel()
 	err := p.callUntimed(ctx, "Page.captureScreenshot", params, &r)
 	return r.Data, err
 }

@@ -141,13 +141,11 @@ func (w *watch) settled() (loaded bool, quiet time.Duration) {
 	if w.hung || w.dialogs >= maxDialogs {
 		return true, time.Hour // it is known what is wrong with it
 	}
-	return w.loaded && slices.Contains(w.arrived, w.awaited), quiet
+	return w.loaded && w.has(), quiet
 }
 
-// has reports whether the document that was asked for is there.
+// has reports whether the document that was asked for is there; w.mu is held.
 func (w *watch) has() bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
 	return slices.Contains(w.arrived, w.awaited)
 }
 
