@@ -17,6 +17,7 @@ const module = "github.com/glovebox-dev/glovebox"
 var layers = []string{
 	".",
 	"image",
+	"internal/clip",
 	"internal/leaktest",
 	"internal/live",
 	"internal/telemetry",

@@ -4,9 +4,9 @@ import (
 	"context"
 	"fmt"
 	"time"
-	"unicode/utf8"
 
 	"github.com/glovebox-dev/glovebox"
+	"github.com/glovebox-dev/glovebox/internal/clip"
 	"github.com/glovebox-dev/glovebox/internal/tool"
 )
 
@@ -26,7 +26,7 @@ func (r *run) result(ctx context.Context, env *tool.Env, res tool.Result, c pend
 		case b.Type == glovebox.BlockImage && len(b.Data) > 0:
 			handle, err := r.Host.Save(ctx, b.Data)
 			if err != nil { // what the tool did is done
-				f.Content = append(f.Content, glovebox.Text("[an image, which could not be kept: "+bounded(err.Error(), 200)+"]"))
+				f.Content = append(f.Content, glovebox.Text("[an image, which could not be kept: "+clip.Short(err.Error(), 200)+"]"))
 				continue
 			}
 			b.Size, b.Data, b.Blob = int64(len(b.Data)), nil, handle
@@ -43,13 +43,6 @@ func (r *run) result(ctx context.Context, env *tool.Env, res tool.Result, c pend
 
 // cutAt splits s at byte n or a little before, so that no character is cut.
 func cutAt(s string, n int) (string, string) {
-	if n >= len(s) {
-		return s, ""
-	}
-	for k := n; k > 0 && k > n-utf8.UTFMax; k-- {
-		if utf8.RuneStart(s[k]) {
-			return s[:k], s[k:]
-		}
-	}
-	return s[:n], s[n:]
+	head := clip.Head(s, n)
+	return head, s[len(head):]
 }

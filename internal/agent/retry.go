@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/glovebox-dev/glovebox"
+	"github.com/glovebox-dev/glovebox/internal/clip"
 	"github.com/glovebox-dev/glovebox/internal/llm"
 )
 
@@ -33,9 +34,9 @@ func (r *run) failure(err error, why stopped) glovebox.ModelFailed {
 			e.Kind = llm.KindNetwork
 		}
 	}
-	f := glovebox.ModelFailed{Kind: string(e.Kind), Message: bounded(e.Msg, 2000), Usage: e.Usage}
+	f := glovebox.ModelFailed{Kind: string(e.Kind), Message: clip.Short(e.Msg, 2000), Usage: e.Usage}
 	if e.Err != nil && e.Msg == "" {
-		f.Message = bounded(e.Err.Error(), 2000)
+		f.Message = clip.Short(e.Err.Error(), 2000)
 	}
 	if why != notStopped { // whatever the error says, it was we who ended the call
 		f.Kind, f.Message, f.Retry = string(llm.KindCancelled), string(why), true
@@ -128,13 +129,4 @@ func contextFailure(detail string) *glovebox.Failure {
 	return &glovebox.Failure{Code: "context",
 		Message: "The conversation does not fit into the model's window any more: " + detail,
 		Hint:    "choose a model with a larger window, or split the task"}
-}
-
-// bounded returns s cut to n bytes.
-func bounded(s string, n int) string {
-	if len(s) <= n {
-		return s
-	}
-	head, _ := cutAt(s, n)
-	return head + "..."
 }

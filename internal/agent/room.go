@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/glovebox-dev/glovebox"
+	"github.com/glovebox-dev/glovebox/internal/clip"
 	"github.com/glovebox-dev/glovebox/internal/memory"
 	"github.com/glovebox-dev/glovebox/internal/memory/recall"
 )
@@ -162,7 +163,7 @@ func (r *run) quotes(ctx context.Context, through int64) ([]glovebox.Quote, erro
 	_, panicked, end := r.during(ctx, action{}, func(ctx context.Context) {
 		ctx, cancel := context.WithTimeout(ctx, recallWait)
 		defer cancel()
-		res, failed = r.Recall(ctx, recall.Query{Words: bounded(step, recall.MaxWords), Through: through, Limit: recallHits, Tokens: recallTokens})
+		res, failed = r.Recall(ctx, recall.Query{Words: clip.Short(step, recall.MaxWords), Through: through, Limit: recallHits, Tokens: recallTokens})
 	})
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
@@ -180,7 +181,7 @@ func (r *run) quotes(ctx context.Context, through int64) ([]glovebox.Quote, erro
 		if h.SupersededBy != 0 || h.Event > through || len(quotes) == recallHits {
 			continue
 		}
-		text := bounded(h.Text, recall.MaxQuote)
+		text := clip.Short(h.Text, recall.MaxQuote)
 		if left -= len(text); left < 0 {
 			break
 		}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/glovebox-dev/glovebox"
+	"github.com/glovebox-dev/glovebox/internal/clip"
 )
 
 // news is what people want of the job that concerns what is running.
@@ -79,7 +80,7 @@ func (r *run) modelEvent(ctx context.Context, name string) glovebox.Event {
 	if r.CheckModel != nil {
 		if err := r.CheckModel(ctx, name); err != nil {
 			return event(glovebox.EventNotice, glovebox.Notice{Text: fmt.Sprintf(
-				"The model %s can't go on with the job, so %s does: %s", bounded(name, 200), r.at.model, bounded(err.Error(), 1000))})
+				"The model %s can't go on with the job, so %s does: %s", clip.Short(name, 200), r.at.model, clip.Short(err.Error(), 1000))})
 		}
 	}
 	return event(glovebox.EventModelChanged, glovebox.ModelChanged{Model: name})

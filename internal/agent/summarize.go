@@ -11,6 +11,7 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 
 	"github.com/glovebox-dev/glovebox"
+	"github.com/glovebox-dev/glovebox/internal/clip"
 	"github.com/glovebox-dev/glovebox/internal/llm"
 	"github.com/glovebox-dev/glovebox/internal/memory"
 )
@@ -241,7 +242,7 @@ func (r *run) summaryFailure(c *summaryCall) (problem string, cost glovebox.Usag
 	if cost == (glovebox.Usage{}) && (c.written.Load() > 0 || kind == llm.KindCancelled || kind == llm.KindStalled) {
 		cost = r.guessUsage(c.input, min(c.written.Load()/3+1, c.asked.MaxOutput))
 	}
-	return bounded(c.err.Error(), 500), cost
+	return clip.Short(c.err.Error(), 500), cost
 }
 
 // errUnwanted is the cause with which a call for summaries is cancelled.

@@ -12,6 +12,7 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 
 	"github.com/glovebox-dev/glovebox"
+	"github.com/glovebox-dev/glovebox/internal/clip"
 	"github.com/glovebox-dev/glovebox/internal/guest"
 	"github.com/glovebox-dev/glovebox/internal/memory"
 	"github.com/glovebox-dev/glovebox/internal/tool"
@@ -59,14 +60,14 @@ func (r *run) complaint(c pendingCall) string {
 			names = append(names, n)
 		}
 		sort.Strings(names)
-		return fmt.Sprintf("There is no tool %q. The tools are: %s.", bounded(c.Name, 100), strings.Join(names, ", "))
+		return fmt.Sprintf("There is no tool %q. The tools are: %s.", clip.Short(c.Name, 100), strings.Join(names, ", "))
 	}
 	if c.Name == guiTool && r.at.halted {
 		return notDone
 	}
 	var object map[string]json.RawMessage
 	if err := json.Unmarshal(c.Input, &object); err != nil || object == nil {
-		return fmt.Sprintf("The input of %s has to be a JSON object. What came is not: %s", c.Name, bounded(string(c.Input), 200))
+		return fmt.Sprintf("The input of %s has to be a JSON object. What came is not: %s", c.Name, clip.Short(string(c.Input), 200))
 	}
 	return ""
 }
@@ -125,7 +126,7 @@ func (r *run) act(ctx context.Context, g *guest.Client, c pendingCall) error {
 // lost records that nobody knows what a call did, and has the sandbox rebuilt
 // if that is why.
 func (r *run) lost(ctx context.Context, c pendingCall, cause error, why stopped, took time.Duration) error {
-	text := memory.UnknownOutcome + " What is known: " + bounded(cause.Error(), 1000)
+	text := memory.UnknownOutcome + " What is known: " + clip.Short(cause.Error(), 1000)
 	if why != notStopped {
 		text = memory.UnknownOutcome + " It was stopped because " + string(why) + "."
 	}
@@ -162,7 +163,7 @@ func (r *run) finish(ctx context.Context, c pendingCall, f glovebox.ToolFinished
 	if !interrupted(f) && r.at.repeats.count(repeatKeyOf(c.Block, f)) == repeatsNoticed {
 		after = append(after, event(glovebox.EventNotice, glovebox.Notice{Text: fmt.Sprintf(
 			"You have called %s %d times with the same input and got the same result, with nothing new in between. Repeating it will not change it. Find out why, and take another way; after %d more times the job is stopped.",
-			bounded(c.Name, 100), repeatsNoticed, repeatsStopped-repeatsNoticed)}))
+			clip.Short(c.Name, 100), repeatsNoticed, repeatsStopped-repeatsNoticed)}))
 	}
 	if err := r.append(ctx, append(events, after...)); err != nil {
 		return err

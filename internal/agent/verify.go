@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/glovebox-dev/glovebox"
+	"github.com/glovebox-dev/glovebox/internal/clip"
 	"github.com/glovebox-dev/glovebox/internal/guest"
 	"github.com/glovebox-dev/glovebox/internal/tool"
 )
@@ -107,9 +108,9 @@ func proofReport(proofs []glovebox.Proof) string {
 	fmt.Fprintf(&b, "%d of %d proofs failed, so the job goes on. Repair the project, not the proof, then call finish again.\n", failed, len(proofs))
 	room := (tool.OutputBound - 2048) / max(1, failed)
 	for _, p := range proofs {
-		name := bounded(p.Command, 200)
+		name := clip.Short(p.Command, 200)
 		if p.Page != "" {
-			name = "page " + bounded(p.Page, 200)
+			name = "page " + clip.Short(p.Page, 200)
 		}
 		if p.ExitCode == 0 {
 			fmt.Fprintf(&b, "\npassed: %s\n", name)

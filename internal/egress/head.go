@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"github.com/glovebox-dev/glovebox/internal/clip"
 )
 
 // Bounds of a request's head. Cookies and signed URLs are long; nothing that
@@ -257,7 +259,7 @@ func parseField(line string) (name, value string, err error) {
 	}
 	for i := range len(value) {
 		if c := value[i]; c < ' ' && c != '\t' || c == 0x7f {
-			return "", "", bad("the field %s has a control character in it", clip(name))
+			return "", "", bad("the field %s has a control character in it", clip.Short(name, maxShown))
 		}
 	}
 	return name, strings.Trim(value, " \t"), nil

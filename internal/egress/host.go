@@ -7,7 +7,12 @@ import (
 	"strings"
 
 	"golang.org/x/net/idna"
+
+	"github.com/glovebox-dev/glovebox/internal/clip"
 )
+
+// maxShown bounds a foreign string in a message, in bytes.
+const maxShown = 100
 
 // maxHost is the longest name that DNS can hold.
 const maxHost = 253
@@ -43,13 +48,13 @@ func parseHost(s string) (host, error) {
 		return host{}, fmt.Errorf("the host is %d bytes long, more than a name can be", len(s))
 	}
 	if i := strings.IndexFunc(s, isOddRune); i >= 0 {
-		return host{}, fmt.Errorf("%q has the character %q, which no host has", clip(s), []rune(s[i:])[0])
+		return host{}, fmt.Errorf("%q has the character %q, which no host has", clip.Short(s, maxShown), []rune(s[i:])[0])
 	}
 	if strings.HasPrefix(s, "[") {
 		return parseIPv6(s)
 	}
 	if strings.ContainsAny(s, "[]:") {
-		return host{}, fmt.Errorf("%q is not a host; an IPv6 address stands in brackets", clip(s))
+		return host{}, fmt.Errorf("%q is not a host; an IPv6 address stands in brackets", clip.Short(s, maxShown))
 	}
 	if a, err := netip.ParseAddr(s); err == nil && a.Is4() {
 		return host{addr: a}, nil
@@ -62,11 +67,11 @@ func parseIPv6(s string) (host, error) {
 	a, err := netip.ParseAddr(inner)
 	switch {
 	case !ok || err != nil || !a.Is6():
-		return host{}, fmt.Errorf("%q is not an IPv6 address in brackets", clip(s))
+		return host{}, fmt.Errorf("%q is not an IPv6 address in brackets", clip.Short(s, maxShown))
 	case a.Zone() != "":
-		return host{}, fmt.Errorf("%q has a zone, which means something on one machine only", clip(s))
+		return host{}, fmt.Errorf("%q has a zone, which means something on one machine only", clip.Short(s, maxShown))
 	case a.Is4In6():
-		return host{}, fmt.Errorf("%q is an IPv4 address in disguise; write it as %s", clip(s), a.Unmap())
+		return host{}, fmt.Errorf("%q is an IPv4 address in disguise; write it as %s", clip.Short(s, maxShown), a.Unmap())
 	}
 	return host{addr: a}, nil
 }
@@ -74,12 +79,12 @@ func parseIPv6(s string) (host, error) {
 func parseName(s string) (host, error) {
 	ascii, err := names.ToASCII(strings.TrimSuffix(s, "."))
 	if err != nil || ascii == "" || strings.HasSuffix(ascii, ".") {
-		return host{}, fmt.Errorf("%q is not a host name", clip(s))
+		return host{}, fmt.Errorf("%q is not a host name", clip.Short(s, maxShown))
 	}
 	// The mapping may have made digits out of other characters, so this comes
 	// after it. A name whose last label is a number is an address to some.
 	if last := ascii[strings.LastIndexByte(ascii, '.')+1:]; isNumber(last) {
-		return host{}, fmt.Errorf("%q is an odd spelling of an address; write it as four decimal numbers", clip(s))
+		return host{}, fmt.Errorf("%q is an odd spelling of an address; write it as four decimal numbers", clip.Short(s, maxShown))
 	}
 	return host{name: ascii}, nil
 }
@@ -108,15 +113,7 @@ func splitPort(s string) (h string, port uint16, err error) {
 	digits := s[i+1:]
 	n, err := strconv.ParseUint(digits, 10, 16)
 	if err != nil || n == 0 || digits[0] < '1' || digits[0] > '9' {
-		return "", 0, fmt.Errorf("%q is not a port; give a number from 1 to 65535", clip(digits))
+		return "", 0, fmt.Errorf("%q is not a port; give a number from 1 to 65535", clip.Short(digits, maxShown))
 	}
 	return s[:i], uint16(n), nil
-}
-
-// clip bounds a foreign string for a message.
-func clip(s string) string {
-	if len(s) > 100 {
-		return s[:100] + "..."
-	}
-	return s
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/glovebox-dev/glovebox"
+	"github.com/glovebox-dev/glovebox/internal/clip"
 )
 
 // MaxRules is the most rules that a job may bring.
@@ -48,9 +49,9 @@ func parseRule(s string) (rule, error) {
 	case len(s) > maxRule:
 		return rule{}, fmt.Errorf("the rule is %d bytes long; at most %d are", len(s), maxRule)
 	case strings.Contains(s, "://"):
-		return rule{}, fmt.Errorf("%q is a URL; give the host alone", clip(s))
+		return rule{}, fmt.Errorf("%q is a URL; give the host alone", clip.Short(s, maxShown))
 	case strings.Contains(s, "*"):
-		return rule{}, fmt.Errorf("%q has a wildcard; .example.com stands for example.com and all below it", clip(s))
+		return rule{}, fmt.Errorf("%q has a wildcard; .example.com stands for example.com and all below it", clip.Short(s, maxShown))
 	}
 	if a, err := netip.ParseAddr(s); err == nil && a.Is6() {
 		s = "[" + s + "]"
@@ -65,7 +66,7 @@ func parseRule(s string) (rule, error) {
 		return rule{}, err
 	}
 	if suffix && h.addr.IsValid() {
-		return rule{}, fmt.Errorf("%q: an address has nothing below it", clip(s))
+		return rule{}, fmt.Errorf("%q: an address has nothing below it", clip.Short(s, maxShown))
 	}
 	r := rule{suffix: suffix, host: h, port: port}
 	r.text = h.String()
@@ -127,7 +128,7 @@ func checkShape(e glovebox.Egress) error {
 		}
 	case glovebox.EgressOnly, glovebox.EgressExtend:
 	default:
-		return glovebox.Invalid("egress.mode", `use "none", "only", "extend", or leave it out for the default`, "%q is not a mode", clip(string(e.Mode)))
+		return glovebox.Invalid("egress.mode", `use "none", "only", "extend", or leave it out for the default`, "%q is not a mode", clip.Short(string(e.Mode), maxShown))
 	}
 	if len(e.Allow) > MaxRules {
 		return glovebox.Invalid("egress.allow", fmt.Sprintf("give at most %d rules", MaxRules), "there are %d rules", len(e.Allow))

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/glovebox-dev/glovebox"
+	"github.com/glovebox-dev/glovebox/internal/clip"
 )
 
 func TestPlainHTTP(t *testing.T) {
@@ -136,7 +137,7 @@ func TestTimeouts(t *testing.T) {
 		c.SetReadDeadline(time.Now().Add(time.Minute))
 		b, err := io.ReadAll(c)
 		if e, ok := errors.AsType[net.Error](err); ok && e.Timeout() {
-			t.Errorf("after %q the connection stays open", clip(send))
+			t.Errorf("after %q the connection stays open", clip.Short(send, maxShown))
 		}
 		return string(b)
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/glovebox-dev/glovebox"
+	"github.com/glovebox-dev/glovebox/internal/clip"
 )
 
 // handshake asks for a tunnel and speaks TLS with the given server name in it.
@@ -197,7 +198,7 @@ func TestRequestTricks(t *testing.T) {
 	} {
 		got := raw(t, addr, send)
 		if !strings.HasPrefix(got, "HTTP/1.1 400 ") {
-			t.Errorf("%s: got %q", name, clip(got))
+			t.Errorf("%s: got %q", name, clip.Short(got, maxShown))
 		}
 	}
 	if d := w.wasDialed(); len(d) > 0 {

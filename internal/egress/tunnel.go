@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/glovebox-dev/glovebox/internal/clip"
 )
 
 const established = "HTTP/1.1 200 Connection established\r\n\r\n"
@@ -107,7 +109,7 @@ func checkServerName(name string, h host) error {
 		if name == "" || name == h.addr.String() {
 			return nil
 		}
-		return &denial{fmt.Sprintf("the TLS server name is %q, but the connection is to the address %s", clip(name), h)}
+		return &denial{fmt.Sprintf("the TLS server name is %q, but the connection is to the address %s", clip.Short(name, maxShown), h)}
 	}
 	if name == "" {
 		return &denial{"TLS without a server name can't be checked against the rules"}
@@ -115,7 +117,7 @@ func checkServerName(name string, h host) error {
 	if strings.EqualFold(name, h.name) {
 		return nil
 	}
-	return &denial{fmt.Sprintf("the TLS server name is %q, but the connection is to %s", clip(name), h)}
+	return &denial{fmt.Sprintf("the TLS server name is %q, but the connection is to %s", clip.Short(name, maxShown), h)}
 }
 
 // isIO reports whether an error is of the connection, not of what came.

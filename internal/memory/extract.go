@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/glovebox-dev/glovebox"
+	"github.com/glovebox-dev/glovebox/internal/clip"
 )
 
 // Bytes of a digest.
@@ -146,7 +147,7 @@ func (d *digester) answer(event int64, m glovebox.Message) {
 
 // sentence returns the first sentence of text, at most 160 bytes of it.
 func sentence(text string) string {
-	l := lines(clip(text, 1000))
+	l := lines(clip.Head(text, 1000))
 	if len(l) == 0 {
 		return ""
 	}
@@ -267,7 +268,7 @@ func (d *digester) text(most int) string {
 		}
 	}
 	if w.Len() == 0 {
-		return clip(fmt.Sprintf("%d calls and messages", out), most)
+		return clip.Head(fmt.Sprintf("%d calls and messages", out), most)
 	}
 	return strings.TrimSuffix(w.String(), "\n")
 }

@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/glovebox-dev/glovebox"
+	"github.com/glovebox-dev/glovebox/internal/clip"
 )
 
 // CodeContext is the code of the error of [Builder.Fold]: the request can't be
@@ -29,7 +30,7 @@ func (b *Builder) Fold(m Marks, reason glovebox.FoldReason, recalled []glovebox.
 		f.Epoch = 2
 	}
 	for _, q := range recalled[:min(len(recalled), maxQuotes)] {
-		f.Recalled = append(f.Recalled, glovebox.Quote{Event: q.Event, Text: clip(q.Text, maxQuoteBytes)})
+		f.Recalled = append(f.Recalled, glovebox.Quote{Event: q.Event, Text: clip.Head(q.Text, maxQuoteBytes)})
 	}
 	ends := append([]int64{b.tree.shown}, b.tree.ends()...)
 	var after turnSize

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/glovebox-dev/glovebox"
+	"github.com/glovebox-dev/glovebox/internal/clip"
 	"github.com/glovebox-dev/glovebox/internal/llm"
 )
 
@@ -119,7 +120,7 @@ func quote(b *strings.Builder, lines []string, most int) {
 		}
 		b.WriteString("| ")
 		if len(line) > most {
-			line = clip(line, most) + "..."
+			line = clip.Head(line, most) + "..."
 		}
 		b.WriteString(line)
 		most -= len(line)
@@ -162,25 +163,14 @@ func plainRune(r rune) rune {
 	return r
 }
 
-// clip returns at most n bytes of s, whole characters.
-func clip(s string, n int) string {
-	if len(s) <= n {
-		return s
-	}
-	for n > 0 && s[n]&0xc0 == 0x80 {
-		n--
-	}
-	return s[:n]
-}
-
 // oneLine returns text on one line, in at most n bytes.
 func oneLine(text string, n int) string {
 	if len(text) > 4*n {
-		text = clip(text, 4*n)
+		text = clip.Head(text, 4*n)
 	}
 	joined := strings.Join(lines(text), " ")
 	if len(joined) > n {
-		return clip(joined, n) + "..."
+		return clip.Head(joined, n) + "..."
 	}
 	return joined
 }
@@ -233,8 +223,8 @@ func (b *Builder) orders() string {
 		fmt.Fprintf(&w, "The first message has the task word for word and notes on events 1 to %d; what came later is above as it was, without your reasoning. ", b.fold.Through)
 	}
 	w.WriteString("What counts now:")
-	if first := lines(clip(b.created.Task, 2000)); len(first) > 0 {
-		w.WriteString("\n- The task, which begins " + strconv.Quote(clip(first[0], 300)) + ", as the first message has it.")
+	if first := lines(clip.Head(b.created.Task, 2000)); len(first) > 0 {
+		w.WriteString("\n- The task, which begins " + strconv.Quote(clip.Head(first[0], 300)) + ", as the first message has it.")
 	}
 	if text := b.instructions.Orders(plain(r.orders)); text != "" {
 		w.WriteString("\n" + strings.TrimRight(text, "\n"))

@@ -8,6 +8,7 @@ import (
 	"unicode"
 
 	"github.com/glovebox-dev/glovebox"
+	"github.com/glovebox-dev/glovebox/internal/clip"
 )
 
 // Bounds of what is read of an answer with summaries.
@@ -68,7 +69,7 @@ func (b *Builder) ReadSummaries(spans []glovebox.Span, answer glovebox.Message) 
 		}
 		got = append(got, glovebox.Summary{Span: s, By: glovebox.SummaryByModel, Text: text})
 	}
-	return got, clip(strings.Join(problems, "; "), 1000)
+	return got, clip.Head(strings.Join(problems, "; "), 1000)
 }
 
 // parse returns what an answer says of each span.

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"slices"
 	"strings"
+
+	"github.com/glovebox-dev/glovebox/internal/clip"
 )
 
 // closest returns up to n of names that look like name, the closest first.
@@ -12,7 +14,7 @@ func closest(name string, names []string, n int) []string {
 		name string
 		far  int
 	}
-	name = strings.ToLower(clip(name, 200))
+	name = strings.ToLower(clip.Short(name, 200))
 	var found []candidate
 	for _, c := range names {
 		if len(c) > 200 {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/glovebox-dev/glovebox/internal/clip"
 	"github.com/glovebox-dev/glovebox/internal/guest"
 )
 
@@ -37,7 +38,7 @@ func code(ctx context.Context, env *Env, in codeInput) (Result, error) {
 		kernel = "python"
 	}
 	if !kernelName(kernel) {
-		return ErrorResult(fmt.Sprintf(`"kernel": %q is not a name of letters, digits, _ and -`, clip(kernel, 64))), nil
+		return ErrorResult(fmt.Sprintf(`"kernel": %q is not a name of letters, digits, _ and -`, clip.Short(kernel, 64))), nil
 	}
 	if in.Action != "" && in.Action != "run" && in.Code != "" {
 		return ErrorResult(fmt.Sprintf(`"code": leave it out with the action %s; nothing was done`, in.Action)), nil

@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"golang.org/x/net/html"
+
+	"github.com/glovebox-dev/glovebox/internal/clip"
 )
 
 // Bounds of tables and pages that a kernel shows.
@@ -105,7 +107,7 @@ func (t *tableReader) endCell() {
 		return
 	}
 	if len(t.row) <= maxTableCols {
-		s := clip(strings.ReplaceAll(cleanText([]byte(t.cell.String())), "|", "\\|"), maxCellText)
+		s := clip.Short(strings.ReplaceAll(cleanText([]byte(t.cell.String())), "|", "\\|"), maxCellText)
 		if len(t.row) == maxTableCols {
 			s = "..."
 		}

@@ -6,6 +6,8 @@ import (
 	"image"
 	"image/color"
 	"image/png"
+
+	"github.com/glovebox-dev/glovebox/internal/clip"
 )
 
 // Bounds of images that a cell shows.
@@ -32,7 +34,7 @@ func fitImage(data []byte) (out []byte, mediaType string, w, h int, problem stri
 	}
 	m, _, err := image.Decode(bytes.NewReader(data))
 	if err != nil {
-		return nil, "", 0, 0, "it is damaged: " + clip(err.Error(), 200)
+		return nil, "", 0, 0, "it is damaged: " + clip.Short(err.Error(), 200)
 	}
 	small := shrink(m, maxCellSide)
 	var b bytes.Buffer

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/glovebox-dev/glovebox"
+	"github.com/glovebox-dev/glovebox/internal/clip"
 	"github.com/glovebox-dev/glovebox/internal/guest"
 )
 
@@ -144,7 +145,7 @@ func displayText(data map[string][]byte) (text string, image []byte) {
 	}
 	types := make([]string, 0, len(data))
 	for t := range data {
-		types = append(types, clip(t, 60))
+		types = append(types, clip.Short(t, 60))
 	}
 	if len(types) == 0 {
 		return "", nil

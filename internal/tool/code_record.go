@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"github.com/glovebox-dev/glovebox"
+	"github.com/glovebox-dev/glovebox/internal/clip"
 	"github.com/glovebox-dev/glovebox/internal/guest"
 	"github.com/glovebox-dev/glovebox/internal/tool/notebook"
 )
@@ -112,7 +113,7 @@ func editNotebook(ctx context.Context, env *Env, change func(*notebook.Notebook)
 		err = env.Guest.WriteFile(ctx, name, data, 0)
 	}
 	if err != nil {
-		return "; the cell could not be recorded in " + name + ": " + clip(plain(err), 200)
+		return "; the cell could not be recorded in " + name + ": " + clip.Short(plain(err), 200)
 	}
 	return note
 }
@@ -145,9 +146,9 @@ func openNotebook(ctx context.Context, env *Env) (name string, n *notebook.Noteb
 		if n, err = notebook.Parse(data); err == nil {
 			return name, n, "", nil
 		}
-		why = "can't be added to (" + clip(err.Error(), 120) + ")"
+		why = "can't be added to (" + clip.Short(err.Error(), 120) + ")"
 	} else if err != nil {
-		why = "can't be read (" + clip(plain(err), 120) + ")"
+		why = "can't be read (" + clip.Short(plain(err), 120) + ")"
 	}
 	if newest >= maxNotebooks || ctx.Err() != nil {
 		return name, nil, "", fmt.Errorf("it %s", why)
@@ -194,7 +195,7 @@ func recordedOutputs(o *cellOutput, count int) []notebook.Output {
 		case "stdout", "stderr":
 			outputs = append(outputs, notebook.Stream(p.Kind, Cut(string(p.text), maxRecordedText, "")))
 		case "error":
-			outputs = append(outputs, notebook.Error(clip(p.Name, 1000), Cut(p.Value, maxRecordedText, ""), Cut(p.Traceback, maxRecordedText, "")))
+			outputs = append(outputs, notebook.Error(clip.Short(p.Name, 1000), Cut(p.Value, maxRecordedText, ""), Cut(p.Traceback, maxRecordedText, "")))
 		case "display":
 			outputs = append(outputs, notebook.Display(recordedData(p.Data, &room)))
 		case "result":

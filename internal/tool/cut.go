@@ -4,9 +4,9 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/glovebox-dev/glovebox"
+	"github.com/glovebox-dev/glovebox/internal/clip"
 )
 
 // noteRoom is how many bytes of the bound Cut keeps for its note.
@@ -28,7 +28,7 @@ func Cut(text string, bound int, handle string) string {
 	note := fmt.Sprintf("[... %d bytes in %d lines left out", len(left), strings.Count(left, "\n")+1)
 	if handle != "" {
 		first := strings.Count(head, "\n") + 1
-		note += fmt.Sprintf(", from line %d on; read_output with handle %q has the whole", first, clip(handle, 128))
+		note += fmt.Sprintf(", from line %d on; read_output with handle %q has the whole", first, clip.Short(handle, 128))
 	}
 	return withNewline(head) + note + " ...]\n" + tail
 }
@@ -42,10 +42,7 @@ func headOf(s string, n int) string {
 	if i := strings.LastIndexByte(s[:n], '\n'); i >= n*3/4 {
 		return s[:i+1]
 	}
-	for n > 0 && !utf8.RuneStart(s[n]) {
-		n--
-	}
-	return s[:n]
+	return clip.Head(s, n)
 }
 
 // tailOf returns at most n bytes of the end of s, beginning with a whole
@@ -58,10 +55,7 @@ func tailOf(s string, n int) string {
 	if i := strings.IndexByte(s[at:], '\n'); i >= 0 && i+1 <= n/4 {
 		return s[at+i+1:]
 	}
-	for at < len(s) && !utf8.RuneStart(s[at]) {
-		at++
-	}
-	return s[at:]
+	return clip.Tail(s, n)
 }
 
 func withNewline(s string) string {
@@ -120,7 +114,7 @@ func save(ctx context.Context, env *Env, data []byte) (handle, problem string) {
 	}
 	handle, err := env.Save(context.WithoutCancel(ctx), data)
 	if err != nil {
-		return "", "\n[the whole output could not be kept: " + clip(err.Error(), 200) + "]"
+		return "", "\n[the whole output could not be kept: " + clip.Short(err.Error(), 200) + "]"
 	}
 	return handle, ""
 }

@@ -10,9 +10,10 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/invopop/jsonschema"
+
+	"github.com/glovebox-dev/glovebox/internal/clip"
 )
 
 // maxProblems is how many faults of one input the model is told of at once.
@@ -201,7 +202,7 @@ func (c *checker) object(s *jsonschema.Schema, field string, v any) any {
 	}
 	slices.Sort(unknown)
 	for _, k := range unknown {
-		c.wrong(join(field, clip(k, 60)), "unknown field; %s", fieldHint(s, k))
+		c.wrong(join(field, clip.Short(k, 60)), "unknown field; %s", fieldHint(s, k))
 	}
 	return out
 }
@@ -360,9 +361,9 @@ func shown(v any) string {
 	case bool:
 		return strconv.FormatBool(v)
 	case json.Number:
-		return "the number " + clip(v.String(), 40)
+		return "the number " + clip.Short(v.String(), 40)
 	case string:
-		return "the string " + strconv.Quote(clip(v, 60))
+		return "the string " + strconv.Quote(clip.Short(v, 60))
 	case []any:
 		return fmt.Sprintf("a list of %d", len(v))
 	case map[string]any:
@@ -376,16 +377,4 @@ func join(field, name string) string {
 		return name
 	}
 	return field + "." + name
-}
-
-// clip returns at most n bytes of s, whole characters, with a mark where it
-// was cut.
-func clip(s string, n int) string {
-	if len(s) <= n {
-		return s
-	}
-	for n > 0 && !utf8.RuneStart(s[n]) {
-		n--
-	}
-	return s[:n] + "..."
 }

@@ -3,6 +3,8 @@ package tool
 import (
 	"fmt"
 	"strings"
+
+	"github.com/glovebox-dev/glovebox/internal/clip"
 )
 
 // diffBound is how many lines each side of a difference may have, apart from
@@ -86,7 +88,7 @@ func smallDiff(a, b []string, first, maxLines int) string {
 			break
 		}
 		shown++
-		text := clip(strings.TrimSuffix(e.text, "\n"), 200)
+		text := clip.Short(strings.TrimSuffix(e.text, "\n"), 200)
 		if e.op != ' ' {
 			text = visible(text)
 		}

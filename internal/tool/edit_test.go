@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/glovebox-dev/glovebox/internal/clip"
 )
 
 const sampleFile = `package main
@@ -138,6 +140,6 @@ func TestNearMissEffort(t *testing.T) {
 	}
 	old := strings.ReplaceAll(strings.Join(splitLines(b.String())[150000:150200], ""), "5 =", "5 ==")
 	if got := nearMiss(b.String(), old); !strings.Contains(got, "Most alike: lines 150001-150200") {
-		t.Errorf("got\n%s", clip(got, 500))
+		t.Errorf("got\n%s", clip.Short(got, 500))
 	}
 }

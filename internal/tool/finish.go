@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/glovebox-dev/glovebox/internal/browser"
+	"github.com/glovebox-dev/glovebox/internal/clip"
 )
 
 //go:embed finish.md
@@ -39,7 +40,7 @@ func badProof(p Proof) string {
 	}
 	if p.Page == "" {
 		if nothing(p.Command) {
-			return fmt.Sprintf("%q proves nothing. Give a command that fails when the project does not work: its tests, its build.", clip(strings.TrimSpace(p.Command), 60))
+			return fmt.Sprintf("%q proves nothing. Give a command that fails when the project does not work: its tests, its build.", clip.Short(strings.TrimSpace(p.Command), 60))
 		}
 		return ""
 	}
@@ -48,7 +49,7 @@ func badProof(p Proof) string {
 		return plain(err)
 	}
 	if _, local := localPort(u); p.Start != "" && !local {
-		return fmt.Sprintf(`"start" can't serve %s: name a page of this machine, e.g. http://localhost:4173/`, clip(u, 100))
+		return fmt.Sprintf(`"start" can't serve %s: name a page of this machine, e.g. http://localhost:4173/`, clip.Short(u, 100))
 	}
 	return ""
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/glovebox-dev/glovebox"
 	"github.com/glovebox-dev/glovebox/internal/browser"
+	"github.com/glovebox-dev/glovebox/internal/clip"
 	"github.com/glovebox-dev/glovebox/internal/guest"
 )
 
@@ -106,9 +107,9 @@ func pick(windows []guest.Window, name string) (guest.Window, error) {
 		titles = append(titles, windowName(w))
 	}
 	if len(titles) == 0 {
-		return guest.Window{}, errGUI(fmt.Sprintf("There is no window %q: none is open.", clip(name, 100)))
+		return guest.Window{}, errGUI(fmt.Sprintf("There is no window %q: none is open.", clip.Short(name, 100)))
 	}
-	return guest.Window{}, errGUI(fmt.Sprintf("There is no window %q. There are: %s.", clip(name, 100), strings.Join(titles[:min(len(titles), 10)], "; ")))
+	return guest.Window{}, errGUI(fmt.Sprintf("There is no window %q. There are: %s.", clip.Short(name, 100), strings.Join(titles[:min(len(titles), 10)], "; ")))
 }
 
 func (d *desk) focus(ctx context.Context, windows []guest.Window) error {
@@ -148,7 +149,7 @@ func (d *desk) open(ctx context.Context) error {
 	soon, cancel := context.WithTimeout(ctx, 300*time.Millisecond)
 	defer cancel()
 	if st, err := p.Wait(soon, false); err == nil && st.ExitCode != 0 {
-		return errGUI(fmt.Sprintf("%q ended with %d: %s", clip(text, 200), st.ExitCode, outputEnd(ctx, p, 2<<10)))
+		return errGUI(fmt.Sprintf("%q ended with %d: %s", clip.Short(text, 200), st.ExitCode, outputEnd(ctx, p, 2<<10)))
 	}
 	return nil
 }

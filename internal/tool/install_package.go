@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/glovebox-dev/glovebox"
+	"github.com/glovebox-dev/glovebox/internal/clip"
 	"github.com/glovebox-dev/glovebox/internal/guest"
 )
 
@@ -46,7 +47,7 @@ func InstallPackage() Tool { return New("install_package", installPackagePrompt,
 func installPackage(ctx context.Context, env *Env, in installPackageInput) (Result, error) {
 	for i, p := range in.Packages {
 		if !packagePatterns[in.Manager].MatchString(p) || in.Manager != "apt" && archive.MatchString(p) {
-			return ErrorResult(fmt.Sprintf(`"packages[%d]": %q is not a package of %s; give names such as %s, not options, paths or URLs`, i, clip(p, 80), in.Manager, packageExamples[in.Manager])), nil
+			return ErrorResult(fmt.Sprintf(`"packages[%d]": %q is not a package of %s; give names such as %s, not options, paths or URLs`, i, clip.Short(p, 80), in.Manager, packageExamples[in.Manager])), nil
 		}
 	}
 	if problem := badPath("cwd", in.Cwd); problem != "" {
@@ -220,7 +221,7 @@ func (i *installer) done(ctx context.Context, took time.Duration) Result {
 		lines = lines[:most]
 	}
 	for n := range lines {
-		lines[n] = clip(lines[n], 300)
+		lines[n] = clip.Short(lines[n], 300)
 	}
 	if len(lines) == 0 {
 		lines = []string{tailOf(strings.TrimSpace(text), 500)}

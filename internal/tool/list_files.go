@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/glovebox-dev/glovebox/internal/clip"
 	"github.com/glovebox-dev/glovebox/internal/guest"
 )
 
@@ -130,7 +131,7 @@ func nothingListed(ctx context.Context, env *Env, dir string, in listFilesInput)
 	}
 	var names []string
 	for _, e := range there[:min(len(there), 20)] {
-		name := clip(path.Base(e.Path), 100)
+		name := clip.Short(path.Base(e.Path), 100)
 		if e.Mode.IsDir() {
 			name += "/"
 		}
@@ -151,7 +152,7 @@ func flat(dir string, entries []guest.Entry, more bool) string {
 			fmt.Fprintf(&b, "... and %s more; make the pattern narrower\n", count(len(entries)-i, more))
 			break
 		}
-		fmt.Fprintf(&b, "%s%s\n", clip(e.Path, 500), size(e))
+		fmt.Fprintf(&b, "%s%s\n", clip.Short(e.Path, 500), size(e))
 	}
 	return strings.TrimSuffix(b.String(), "\n")
 }
@@ -168,7 +169,7 @@ func size(e guest.Entry) string {
 	case e.Mode.IsDir():
 		return "/"
 	case e.Mode&fs.ModeSymlink != 0:
-		return " -> " + clip(e.Link, 200)
+		return " -> " + clip.Short(e.Link, 200)
 	case e.Size < 1000:
 		return fmt.Sprintf("  %d B", e.Size)
 	case e.Size < 1_000_000:
@@ -252,7 +253,7 @@ func (n *node) draw(depth int) (string, int) {
 	walk = func(n *node, level int) {
 		for _, c := range n.children {
 			lines++
-			b.WriteString(strings.Repeat("  ", level) + clip(c.name, 200) + size(c.entry))
+			b.WriteString(strings.Repeat("  ", level) + clip.Short(c.name, 200) + size(c.entry))
 			if c.entry.Mode.IsDir() && level == depth && len(c.children) > 0 {
 				fmt.Fprintf(&b, " (%d files)", c.files)
 			}

@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/glovebox-dev/glovebox/internal/clip"
 )
 
 // nearMiss says why old is not in content and what in it comes closest.
@@ -203,7 +205,7 @@ func longest(lines []string) int {
 // bigrams counts the pairs of neighbouring bytes in the first 500 bytes of a
 // line without white space.
 func bigrams(s string) map[string]int {
-	s = squeeze(clip(s, 500))
+	s = squeeze(clip.Short(s, 500))
 	m := make(map[string]int, len(s))
 	for i := 0; i+2 <= len(s); i++ {
 		m[s[i:i+2]]++

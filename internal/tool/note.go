@@ -9,6 +9,7 @@ import (
 	"unicode"
 
 	"github.com/glovebox-dev/glovebox"
+	"github.com/glovebox-dev/glovebox/internal/clip"
 )
 
 //go:embed note.md
@@ -35,7 +36,7 @@ func Note() Tool { return New("note", notePrompt, note) }
 func note(ctx context.Context, env *Env, in noteInput) (Result, error) {
 	name := slug(in.Name)
 	if name == "" {
-		return ErrorResult(fmt.Sprintf(`"name": no file can be named after %q; use letters or digits`, clip(in.Name, 100))), nil
+		return ErrorResult(fmt.Sprintf(`"name": no file can be named after %q; use letters or digits`, clip.Short(in.Name, 100))), nil
 	}
 	file := path.Join(NotesDir, name+".md")
 	p := sandboxPath(file)
@@ -75,5 +76,5 @@ func note(ctx context.Context, env *Env, in noteInput) (Result, error) {
 func slug(name string) string {
 	name = strings.TrimSuffix(strings.ToLower(name), ".md")
 	words := strings.FieldsFunc(name, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
-	return strings.Trim(clip(strings.Join(words, "-"), 60), "-.") // clip ends with dots
+	return strings.Trim(clip.Short(strings.Join(words, "-"), 60), "-.") // clip ends with dots
 }

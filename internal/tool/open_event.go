@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/glovebox-dev/glovebox"
+	"github.com/glovebox-dev/glovebox/internal/clip"
 	"github.com/glovebox-dev/glovebox/internal/memory/logtext"
 )
 
@@ -46,7 +47,7 @@ func openEvent(ctx context.Context, env *Env, in openEventInput) (Result, error)
 		if ctx.Err() != nil {
 			return Result{}, context.Cause(ctx)
 		}
-		return ErrorResult("The log can't be read now: " + clip(err.Error(), 500)), nil
+		return ErrorResult("The log can't be read now: " + clip.Short(err.Error(), 500)), nil
 	}
 	var before, after strings.Builder
 	var it *glovebox.Event
@@ -117,7 +118,7 @@ func page(text string, offset, n int) string {
 
 // shorten writes the beginning of an event that nobody asked for by its number.
 func shorten(b *strings.Builder, e glovebox.Event) {
-	b.WriteString(withNewline(clip(eventText(e, logtext.Options{MaxText: aroundBytes}), 2*aroundBytes)))
+	b.WriteString(withNewline(clip.Short(eventText(e, logtext.Options{MaxText: aroundBytes}), 2*aroundBytes)))
 }
 
 // eventText returns an event as the log below /glovebox has it, but for its

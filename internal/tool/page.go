@@ -9,6 +9,7 @@ import (
 
 	"github.com/glovebox-dev/glovebox"
 	"github.com/glovebox-dev/glovebox/internal/browser"
+	"github.com/glovebox-dev/glovebox/internal/clip"
 	"github.com/glovebox-dev/glovebox/internal/guest"
 )
 
@@ -62,7 +63,7 @@ func provePage(ctx context.Context, env *Env, p Proof, out *glovebox.Proof) erro
 func startProof(ctx context.Context, env *Env, command, page string) (p *guest.Process, problem string, err error) {
 	port, ok := localPort(page)
 	if !ok {
-		return nil, fmt.Sprintf("%q can't serve %s: give a page of this machine, e.g. http://localhost:4173/", clip(command, 100), clip(page, 200)), nil
+		return nil, fmt.Sprintf("%q can't serve %s: give a page of this machine, e.g. http://localhost:4173/", clip.Short(command, 100), clip.Short(page, 200)), nil
 	}
 	if answers(ctx, env.Guest, port) {
 		return nil, fmt.Sprintf("Port %d is in use already, so what answers there would not be what \"start\" starts: %s.%s Stop it with shell_stop, or leave \"start\" out to prove what runs.",
@@ -76,9 +77,9 @@ func startProof(ctx context.Context, env *Env, command, page string) (p *guest.P
 	_, err = awaitPort(ctx, env.Guest, p, port, nil, pageProofStart)
 	switch {
 	case errors.Is(err, errExited):
-		return p, fmt.Sprintf("%q ended before port %d answered:\n%s", clip(command, 200), port, outputEnd(ctx, p, consoleRoom)), nil
+		return p, fmt.Sprintf("%q ended before port %d answered:\n%s", clip.Short(command, 200), port, outputEnd(ctx, p, consoleRoom)), nil
 	case errors.Is(err, errPortTime):
-		return p, fmt.Sprintf("Port %d did not answer within %v of starting %q; %s.\n%s", port, pageProofStart, clip(command, 200), listeners(ctx, env.Guest), outputEnd(ctx, p, consoleRoom)), nil
+		return p, fmt.Sprintf("Port %d did not answer within %v of starting %q; %s.\n%s", port, pageProofStart, clip.Short(command, 200), listeners(ctx, env.Guest), outputEnd(ctx, p, consoleRoom)), nil
 	}
 	return p, "", err
 }
@@ -113,7 +114,7 @@ func lookAt(ctx context.Context, env *Env, b *browser.Browser, u, expect string,
 		if err != nil {
 			wrong = append(wrong, "The page can't be read: "+plain(err))
 		} else if !there {
-			wrong = append(wrong, fmt.Sprintf("The text %q can't be seen on it.", clip(expect, 200)), shownText(ctx, page))
+			wrong = append(wrong, fmt.Sprintf("The text %q can't be seen on it.", clip.Short(expect, 200)), shownText(ctx, page))
 		}
 	}
 	if shot, err := page.Screenshot(ctx, false); err == nil {

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/glovebox-dev/glovebox/internal/clip"
 )
 
 // levels are how the lines of a hunk are compared with those of the file: as
@@ -111,7 +113,7 @@ func (p *patcher) afterAnchors(h hunk) (int, error) {
 			return at, nil
 		}
 	}
-	return 0, fmt.Errorf("its line %q is not in the file", "@@ "+clip(strings.Join(h.anchors, " / "), 100))
+	return 0, fmt.Errorf("its line %q is not in the file", "@@ "+clip.Short(strings.Join(h.anchors, " / "), 100))
 }
 
 // anchor returns the index after the first line from start on that is a, or

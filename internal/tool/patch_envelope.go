@@ -3,6 +3,8 @@ package tool
 import (
 	"fmt"
 	"strings"
+
+	"github.com/glovebox-dev/glovebox/internal/clip"
 )
 
 // The marks of the format that is made for models: no line numbers, files and
@@ -64,7 +66,7 @@ func (p *envelope) errorf(format string, args ...any) error {
 	if p.n < len(p.lines) {
 		line = strings.TrimSuffix(p.lines[p.n], "\n")
 	}
-	return fmt.Errorf("line %d of the patch, %q: %s", p.n+2, clip(line, 80), fmt.Sprintf(format, args...))
+	return fmt.Errorf("line %d of the patch, %q: %s", p.n+2, clip.Short(line, 80), fmt.Sprintf(format, args...))
 }
 
 // mark reports whether the next line begins another part of the patch.
@@ -126,7 +128,7 @@ func (p *envelope) update(path string) (filePatch, error) {
 		}
 		h.name = fmt.Sprintf("hunk %d", len(f.hunks)+1)
 		if len(h.anchors) > 0 {
-			h.name += fmt.Sprintf(" (@@ %s)", clip(h.anchors[0], 60))
+			h.name += fmt.Sprintf(" (@@ %s)", clip.Short(h.anchors[0], 60))
 		}
 		f.hunks = append(f.hunks, h)
 	}

@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/bluekeyes/go-gitdiff/gitdiff"
+
+	"github.com/glovebox-dev/glovebox/internal/clip"
 )
 
 // parseUnified parses a unified diff, of git or of diff. Models count lines
@@ -49,7 +51,7 @@ func convert(g *gitdiff.File) (filePatch, error) {
 		return f, errors.New("a file of the patch has no path")
 	}
 	for i, t := range g.TextFragments {
-		h := hunk{line: int(min(t.OldPosition, 1<<30)), name: fmt.Sprintf("hunk %d (%s)", i+1, clip(t.Header(), 80))}
+		h := hunk{line: int(min(t.OldPosition, 1<<30)), name: fmt.Sprintf("hunk %d (%s)", i+1, clip.Short(t.Header(), 80))}
 		if t.OldLines == 0 { // nothing before it: the position is that of the line before
 			h.line++
 		}
@@ -150,7 +152,7 @@ func recountHunk(lines []string, b *strings.Builder, at int) (int, error) {
 			new++
 		case '\\':
 		default:
-			return 0, fmt.Errorf(`line %d of the patch, %q: a line of a hunk begins with " " (kept), "-" (deleted) or "+" (added)`, at+i, clip(strings.TrimSuffix(lines[i], "\n"), 80))
+			return 0, fmt.Errorf(`line %d of the patch, %q: a line of a hunk begins with " " (kept), "-" (deleted) or "+" (added)`, at+i, clip.Short(strings.TrimSuffix(lines[i], "\n"), 80))
 		}
 	}
 	if old+new == 0 {

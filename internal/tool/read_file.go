@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/glovebox-dev/glovebox"
+	"github.com/glovebox-dev/glovebox/internal/clip"
 )
 
 //go:embed read_file.md
@@ -104,7 +105,7 @@ func numbered(lines []string, first, last, bound int) (text string, shown int) {
 			line = cleanText([]byte(line))
 		}
 		if len(line) > lineBound {
-			line = clip(line, lineBound) + fmt.Sprintf(" [%d bytes in this line]", len(line))
+			line = clip.Short(line, lineBound) + fmt.Sprintf(" [%d bytes in this line]", len(line))
 		}
 		entry := fmt.Sprintf("%*d\t%s\n", width, n, line)
 		if n > first && b.Len()+len(entry) > bound {

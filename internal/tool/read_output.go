@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/glovebox-dev/glovebox"
+	"github.com/glovebox-dev/glovebox/internal/clip"
 )
 
 //go:embed read_output.md
@@ -79,7 +80,7 @@ func load(ctx context.Context, env *Env, handle string) ([]byte, Result, error) 
 		switch glovebox.CodeOf(err) {
 		case "":
 		case glovebox.CodeNotFound, glovebox.CodeInvalid:
-			return nil, ErrorResult(fmt.Sprintf(`"handle": there is no output %q. Copy the handle from the note in the cut output.`, clip(handle, 100))), nil
+			return nil, ErrorResult(fmt.Sprintf(`"handle": there is no output %q. Copy the handle from the note in the cut output.`, clip.Short(handle, 100))), nil
 		default:
 			r, err := failed(ctx, err)
 			return nil, r, err

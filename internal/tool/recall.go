@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/glovebox-dev/glovebox"
+	"github.com/glovebox-dev/glovebox/internal/clip"
 	"github.com/glovebox-dev/glovebox/internal/memory/recall"
 )
 
@@ -57,7 +58,7 @@ func runRecall(ctx context.Context, env *Env, in recallInput) (Result, error) {
 	case code == glovebox.CodeInvalid || code == glovebox.CodeTooLarge:
 		return ErrorResult(err.Error()), nil
 	default: // the index is derived: its loss is no reason to lose the call
-		return ErrorResult("The past can't be searched now: " + clip(err.Error(), 500) + ". /glovebox/log has it as text: use search_files there."), nil
+		return ErrorResult("The past can't be searched now: " + clip.Short(err.Error(), 500) + ". /glovebox/log has it as text: use search_files there."), nil
 	}
 }
 
@@ -71,7 +72,7 @@ func moment(field, s string, end bool) (t time.Time, problem string) {
 	}
 	t, err := time.Parse(time.DateOnly, s)
 	if err != nil {
-		return t, fmt.Sprintf("%q: %q is neither a time like 2026-05-08T14:00:00Z nor a day like 2026-05-08", field, clip(s, 40))
+		return t, fmt.Sprintf("%q: %q is neither a time like 2026-05-08T14:00:00Z nor a day like 2026-05-08", field, clip.Short(s, 40))
 	}
 	if end {
 		t = t.Add(24*time.Hour - time.Millisecond)
@@ -144,16 +145,16 @@ func toolName(name string) string {
 	if strings.ContainsFunc(name, func(r rune) bool {
 		return r != '_' && r != '-' && r != '.' && (r < '0' || r > '9') && (r|0x20 < 'a' || r|0x20 > 'z')
 	}) {
-		return fmt.Sprintf("%q", clip(name, 60))
+		return fmt.Sprintf("%q", clip.Short(name, 60))
 	}
-	return clip(name, 60)
+	return clip.Short(name, 60)
 }
 
 // eventName says whose words a hit's are.
 func eventName(h *recall.Hit) string {
 	about := ""
 	if h.File != "" {
-		about = fmt.Sprintf(" (%q)", clip(h.File, 100))
+		about = fmt.Sprintf(" (%q)", clip.Short(h.File, 100))
 	}
 	switch h.Type {
 	case glovebox.EventCreated:

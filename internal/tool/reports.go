@@ -8,6 +8,8 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+
+	"github.com/glovebox-dev/glovebox/internal/clip"
 )
 
 // testResults is what came out of running tests.
@@ -43,9 +45,9 @@ func (t testResults) text() string {
 			fmt.Fprintf(&b, "\n... and %d more failures\n", len(t.failures)-i)
 			break
 		}
-		b.WriteString("\nFAIL " + clip(strings.TrimSpace(f.name), 300))
+		b.WriteString("\nFAIL " + clip.Short(strings.TrimSpace(f.name), 300))
 		if f.place != "" {
-			b.WriteString("  (" + clip(f.place, 300) + ")")
+			b.WriteString("  (" + clip.Short(f.place, 300) + ")")
 		}
 		b.WriteByte('\n')
 		for _, l := range shortMessage(f.message) {
@@ -65,7 +67,7 @@ func shortMessage(s string) []string {
 		if strings.TrimSpace(l) == "" || foreign.MatchString(l) {
 			continue
 		}
-		l = clip(l, 300)
+		l = clip.Short(l, 300)
 		if total += len(l); len(lines) == failureLines || total > failureMessage {
 			return append(lines, "...")
 		}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/glovebox-dev/glovebox"
+	"github.com/glovebox-dev/glovebox/internal/clip"
 	"github.com/glovebox-dev/glovebox/internal/guest"
 )
 
@@ -95,7 +96,7 @@ func testResult(ctx context.Context, env *Env, r *runner, report string, o outco
 	}
 	text = strings.TrimSpace(text)
 	if handle != "" {
-		text += fmt.Sprintf("\n[whole output: read_output with handle %q]", clip(handle, 128))
+		text += fmt.Sprintf("\n[whole output: read_output with handle %q]", clip.Short(handle, 128))
 	}
 	result := TextResult(text + problem)
 	result.Blob = handle

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/glovebox-dev/glovebox/internal/clip"
 	"github.com/glovebox-dev/glovebox/internal/guest"
 )
 
@@ -54,7 +55,7 @@ func searchFiles(ctx context.Context, env *Env, in searchFilesInput) (Result, er
 		return failed(ctx, err)
 	}
 	if len(matches) == 0 {
-		text := fmt.Sprintf("No line in %s matches %q", absolute(dir), clip(in.Pattern, 200))
+		text := fmt.Sprintf("No line in %s matches %q", absolute(dir), clip.Short(in.Pattern, 200))
 		if in.Glob != "" {
 			text += fmt.Sprintf(" in files like %q", in.Glob)
 		}
@@ -79,7 +80,7 @@ func found(matches []guest.Match, more, gaps bool) string {
 				b.WriteByte('\n')
 			}
 			file, last = m.Path, m.Line-1
-			b.WriteString(clip(m.Path, 500) + "\n")
+			b.WriteString(clip.Short(m.Path, 500) + "\n")
 		}
 		if gaps && m.Line > last+1 {
 			b.WriteString("  --\n")

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/glovebox-dev/glovebox"
+	"github.com/glovebox-dev/glovebox/internal/clip"
 	"github.com/glovebox-dev/glovebox/internal/guest"
 )
 
@@ -63,7 +64,7 @@ func shellOutput(ctx context.Context, env *Env, in shellOutputInput) (Result, er
 func attach(ctx context.Context, env *Env, id string) (*guest.Process, guest.ProcessState, Result, error) {
 	none := guest.ProcessState{}
 	if !ours(id) {
-		return nil, none, ErrorResult(fmt.Sprintf("%q is not the id of a command.%s", clip(id, 64), running(ctx, env))), nil
+		return nil, none, ErrorResult(fmt.Sprintf("%q is not the id of a command.%s", clip.Short(id, 64), running(ctx, env))), nil
 	}
 	p, err := env.Guest.Attach(ctx, id)
 	if glovebox.CodeOf(err) == glovebox.CodeNotFound {
@@ -116,7 +117,7 @@ func commandOf(s guest.ProcessState) string {
 		return "?"
 	}
 	command := strings.TrimPrefix(s.Args[len(s.Args)-1], shellPath)
-	return clip(strings.Join(strings.Fields(command), " "), 100)
+	return clip.Short(strings.Join(strings.Fields(command), " "), 100)
 }
 
 // laterResult is the result of looking at a process again.

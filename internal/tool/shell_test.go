@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/glovebox-dev/glovebox/internal/clip"
 	"github.com/glovebox-dev/glovebox/internal/guest"
 )
 
@@ -51,7 +52,7 @@ func TestShellLargeOutput(t *testing.T) {
 	r := b.call("shell", "command", "seq 100000")
 	text := textOf(r)
 	if len(text) > OutputBound || !strings.HasPrefix(text, "1\n2\n") || !strings.Contains(text, "100000\n[exit 0") || r.Blob == "" {
-		t.Errorf("%d bytes, blob %q:\n%s", len(text), r.Blob, clip(text, 300))
+		t.Errorf("%d bytes, blob %q:\n%s", len(text), r.Blob, clip.Short(text, 300))
 	}
 	if got := len(splitLines(string(b.kept[r.Blob]))); got != 100000 {
 		t.Errorf("%d lines were kept", got)
@@ -61,7 +62,7 @@ func TestShellLargeOutput(t *testing.T) {
 	}
 	b.good([]string{"50000\t50000"}, "read_output", "handle", r.Blob, "start_line", 50000, "end_line", 50000)
 	if live := b.live.String(); !strings.HasPrefix(live, "1\n2\n3\n") {
-		t.Errorf("shown live: %q", clip(live, 100))
+		t.Errorf("shown live: %q", clip.Short(live, 100))
 	}
 }
 

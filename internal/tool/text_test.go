@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/glovebox-dev/glovebox"
+	"github.com/glovebox-dev/glovebox/internal/clip"
 )
 
 func TestCut(t *testing.T) {
@@ -220,7 +221,7 @@ func TestLiveFlood(t *testing.T) {
 	}
 	l.close()
 	if total > 4<<20 || !strings.Contains(last, "bytes not shown live") {
-		t.Errorf("%d bytes of 32 MiB were shown, the last %q", total, clip(last, 100))
+		t.Errorf("%d bytes of 32 MiB were shown, the last %q", total, clip.Short(last, 100))
 	}
 }
 

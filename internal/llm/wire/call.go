@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/glovebox-dev/glovebox"
+	"github.com/glovebox-dev/glovebox/internal/clip"
 	"github.com/glovebox-dev/glovebox/internal/llm"
 )
 
@@ -184,7 +185,7 @@ func (c *Call) fault(err error) *llm.Error {
 		return &llm.Error{Kind: llm.KindMalformed, Msg: fmt.Sprintf("the answer is no stream of events: %.200q", c.head), Err: err}
 	}
 	if err != nil {
-		return &llm.Error{Kind: llm.KindMalformed, Msg: clip(err.Error()), Err: errors.New(redact(clip(err.Error()), c.cfg.APIKey))}
+		return &llm.Error{Kind: llm.KindMalformed, Msg: clip.Short(err.Error(), maxMsg), Err: errors.New(redact(clip.Short(err.Error(), maxMsg), c.cfg.APIKey))}
 	}
 	return &llm.Error{Kind: llm.KindTruncated, Msg: "the answer ended without saying so"}
 }
@@ -195,7 +196,7 @@ func network(err error) *llm.Error {
 	if u, ok := errors.AsType[*url.Error](err); ok {
 		err = u.Err
 	}
-	return &llm.Error{Kind: llm.KindNetwork, Msg: clip(err.Error()), Err: err}
+	return &llm.Error{Kind: llm.KindNetwork, Msg: clip.Short(err.Error(), maxMsg), Err: err}
 }
 
 // watch is the transport of a call.

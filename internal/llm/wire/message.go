@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/glovebox-dev/glovebox"
+	"github.com/glovebox-dev/glovebox/internal/clip"
 	"github.com/glovebox-dev/glovebox/internal/llm"
 )
 
@@ -19,7 +20,7 @@ func Marshal(v any) ([]byte, error) {
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
 	if err := e.Encode(v); err != nil {
-		return nil, &llm.Error{Kind: llm.KindInvalid, Msg: "the request can't be encoded: " + clip(err.Error()), Err: err}
+		return nil, &llm.Error{Kind: llm.KindInvalid, Msg: "the request can't be encoded: " + clip.Short(err.Error(), maxMsg), Err: err}
 	}
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
 }

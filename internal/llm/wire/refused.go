@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/glovebox-dev/glovebox/internal/clip"
 	"github.com/glovebox-dev/glovebox/internal/llm"
 )
 
@@ -33,7 +34,7 @@ func Refused(status int, header http.Header, body []byte) *llm.Error {
 	if f.msg == "" {
 		f.msg = http.StatusText(status)
 	}
-	e := &llm.Error{Kind: f.kindOf(status), Status: status, Msg: clip(f.msg), RetryAfter: retryAfter(header, time.Now())}
+	e := &llm.Error{Kind: f.kindOf(status), Status: status, Msg: clip.Short(f.msg, maxMsg), RetryAfter: retryAfter(header, time.Now())}
 	if e.RetryAfter == 0 {
 		e.RetryAfter = f.retry
 	}
@@ -45,15 +46,15 @@ func Refused(status int, header http.Header, body []byte) *llm.Error {
 func InStream(data []byte) *llm.Error {
 	f, ok := parseFault(data)
 	if !ok {
-		return &llm.Error{Kind: llm.KindMalformed, Msg: clip(strings.ToValidUTF8(string(data), "?"))}
+		return &llm.Error{Kind: llm.KindMalformed, Msg: clip.Short(strings.ToValidUTF8(string(data), "?"), maxMsg)}
 	}
-	return &llm.Error{Kind: f.kindOf(0), Msg: clip(f.msg), RetryAfter: f.retry}
+	return &llm.Error{Kind: f.kindOf(0), Msg: clip.Short(f.msg, maxMsg), RetryAfter: f.retry}
 }
 
 // unstreamed looks for an error in an answer that should have been a stream.
 func unstreamed(head []byte) *llm.Error {
 	if f, ok := parseFault(head); ok {
-		return &llm.Error{Kind: f.kindOf(0), Msg: clip(f.msg), RetryAfter: f.retry}
+		return &llm.Error{Kind: f.kindOf(0), Msg: clip.Short(f.msg, maxMsg), RetryAfter: f.retry}
 	}
 	return nil
 }
@@ -238,10 +239,3 @@ func redact(s, key string) string {
 
 // maxMsg bounds what is kept of a provider's message.
 const maxMsg = 2048
-
-func clip(s string) string {
-	if len(s) <= maxMsg {
-		return s
-	}
-	return strings.ToValidUTF8(s[:maxMsg], "") + "..."
-}

@@ -21,6 +21,7 @@ import (
 	"strings"
 
 	"github.com/glovebox-dev/glovebox"
+	"github.com/glovebox-dev/glovebox/internal/clip"
 )
 
 // Bounds of what is kept.
@@ -154,7 +155,7 @@ func (s *Set) Finished(_ int64, f glovebox.ToolFinished) {
 func (s *Set) File(seq int64, r glovebox.InstructionsRead) {
 	s.replace(seq, file, r.Path, r.Text == "")
 	if r.Text != "" {
-		s.add(&item{event: seq, kind: file, source: clip(r.Path, maxSource), blob: r.Blob, size: int64(len(r.Text))}, r.Text)
+		s.add(&item{event: seq, kind: file, source: clip.Short(r.Path, maxSource), blob: r.Blob, size: int64(len(r.Text))}, r.Text)
 	}
 }
 
@@ -163,7 +164,7 @@ func (s *Set) Project(seq int64, p glovebox.ProjectRecalled) {
 	for _, f := range p.Files {
 		s.replace(seq, project, f.Name, f.Text == "")
 		if f.Text != "" {
-			s.add(&item{event: seq, kind: project, source: clip(f.Name, maxSource), size: int64(len(f.Text))}, f.Text)
+			s.add(&item{event: seq, kind: project, source: clip.Short(f.Name, maxSource), size: int64(len(f.Text))}, f.Text)
 		}
 	}
 }
@@ -174,7 +175,7 @@ const maxSource = 300
 // replace marks what was read at a path before, of which the first words
 // remain here.
 func (s *Set) replace(seq int64, k kind, source string, gone bool) {
-	source = clip(source, maxSource)
+	source = clip.Short(source, maxSource)
 	for _, x := range s.items {
 		if x.kind == k && x.source == source && x.by == 0 {
 			x.by, x.gone = seq, gone
@@ -270,7 +271,7 @@ func (s *Set) add(x *item, text string) {
 	const end = maxText / 8
 	x.text = text
 	if len(text) > maxText {
-		first, last := cutAt(text, maxText-end), tailOf(text, end)
+		first, last := clip.Head(text, maxText-end), clip.Tail(text, end)
 		x.text, x.tail, x.cut = first+last, len(last), true
 	}
 	x.cut = x.cut || x.blob != ""
@@ -302,7 +303,7 @@ func (s *Set) shorten() {
 func (s *Set) cut(x *item) {
 	s.bytes -= len(x.text)
 	if len(x.text) > 2*maxFirst {
-		x.text, x.tail, x.cut = strings.Clone(cutAt(x.text, 2*maxFirst)), 0, true
+		x.text, x.tail, x.cut = strings.Clone(clip.Head(x.text, 2*maxFirst)), 0, true
 	}
 	s.bytes += len(x.text)
 }

@@ -1,6 +1,10 @@
 package instruction
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/glovebox-dev/glovebox/internal/clip"
+)
 
 // requests are questions that ask for something to be done.
 var requests = phrases(`can you, could you, would you, will you, please, kannst du, könntest du, bitte, peux-tu, pouvez-vous, s'il te plaît, s'il vous plaît, puedes, podrías, por favor`)
@@ -38,7 +42,7 @@ func wanted(text string) (out []sentence, how hold) {
 			how = max(how, rule)
 		}
 		out = append(out, sentence{
-			text: clip(s, maxSentence), words: about(words), negative: in(words, negations), cue: in(words, cues),
+			text: clip.Short(s, maxSentence), words: about(words), negative: in(words, negations), cue: in(words, cues),
 			value: begins(at, choices) || in(words, valued),
 		})
 		return len(out) < maxSentences

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
+	"github.com/glovebox-dev/glovebox/internal/clip"
 	"github.com/glovebox-dev/glovebox/internal/llm"
 )
 
@@ -283,7 +283,7 @@ func (x *item) partly() string {
 	also := int64(0)
 	for _, w := range x.wants {
 		if w.replacedBy != 0 {
-			fmt.Fprintf(&b, ", of which %s is superseded by event %d", strconv.Quote(clip(w.text, maxFirst)), w.replacedBy)
+			fmt.Fprintf(&b, ", of which %s is superseded by event %d", strconv.Quote(clip.Short(w.text, maxFirst)), w.replacedBy)
 		}
 		also = max(also, w.seeAlso)
 	}
@@ -307,7 +307,7 @@ func (x *item) show() string {
 // whole says where to find what is left out.
 func (x *item) whole() string {
 	if x.blob != "" {
-		return fmt.Sprintf("; in part, the whole of %d bytes: read_output with handle %s", x.size, strconv.Quote(clip(x.blob, 128)))
+		return fmt.Sprintf("; in part, the whole of %d bytes: read_output with handle %s", x.size, strconv.Quote(clip.Short(x.blob, 128)))
 	}
 	return fmt.Sprintf("; in part, the whole of %d bytes: open_event %d", x.size, x.event)
 }
@@ -329,7 +329,7 @@ func (x *item) part(tokens int64) string {
 	for n := len(body); n > 200; n = n * 3 / 4 {
 		text := body
 		if n < len(body) {
-			text = cutAt(body, n)
+			text = clip.Head(body, n)
 			if i := strings.LastIndexByte(text, '\n'); i > n/2 {
 				text = text[:i]
 			}
@@ -377,7 +377,7 @@ func longestRun(s string, c byte) int {
 
 // first returns the first words.
 func (x *item) first() string {
-	return clip(strings.Join(strings.Fields(clip(x.text, 4*maxFirst)), " "), maxFirst)
+	return clip.Short(strings.Join(strings.Fields(clip.Short(x.text, 4*maxFirst)), " "), maxFirst)
 }
 
 // Orders restates briefly what the user wants heeded, a line each, and names
@@ -443,7 +443,7 @@ func (x *item) order() string {
 			b.WriteString(" ...")
 			break
 		}
-		b.WriteString(" " + clip(strings.Join(strings.Fields(w.text), " "), 240))
+		b.WriteString(" " + clip.Short(strings.Join(strings.Fields(w.text), " "), 240))
 	}
 	return b.String()
 }
@@ -480,35 +480,4 @@ func (s *Set) Whole() string {
 		b.WriteString("\n" + s.rest(d.n, d.first, d.last) + "\n")
 	}
 	return b.String()
-}
-
-// clip returns about n bytes of s at most, and says so if there is more.
-func clip(s string, n int) string {
-	if len(s) <= n {
-		return s
-	}
-	return cutAt(s, n) + "..."
-}
-
-// cutAt returns at most the first n bytes of s, whole characters.
-func cutAt(s string, n int) string {
-	if len(s) <= n {
-		return s
-	}
-	for n > 0 && !utf8.RuneStart(s[n]) {
-		n--
-	}
-	return s[:n]
-}
-
-// tailOf returns at most the last n bytes of s, whole characters.
-func tailOf(s string, n int) string {
-	if len(s) <= n {
-		return s
-	}
-	i := len(s) - n
-	for i < len(s) && !utf8.RuneStart(s[i]) {
-		i++
-	}
-	return s[i:]
 }

@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/glovebox-dev/glovebox"
+	"github.com/glovebox-dev/glovebox/internal/clip"
 )
 
 // agentFiles hold instructions in any folder of the workspace, those of more
@@ -124,7 +125,7 @@ func Conventions(p, text string) (kept string, cut bool) {
 	if len(text) <= glovebox.MaxInstructions {
 		return text, false
 	}
-	text = cutAt(text, glovebox.MaxInstructions)
+	text = clip.Head(text, glovebox.MaxInstructions)
 	if i := strings.LastIndexByte(text, '\n'); i > len(text)/2 {
 		text = text[:i+1]
 	}

@@ -7,6 +7,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/cespare/xxhash/v2"
+
+	"github.com/glovebox-dev/glovebox/internal/clip"
 )
 
 // Bounds of what is looked at of a message to find out what it asks for.
@@ -208,12 +210,12 @@ func about(words []string) []uint64 {
 // stem cuts common endings, so that "tests", "testing" and "test" meet.
 func stem(w string) string {
 	if strings.ContainsAny(w, "0123456789./@_-") || len(w) < 5 {
-		return clip(strings.TrimSuffix(w, "'s"), 40)
+		return clip.Short(strings.TrimSuffix(w, "'s"), 40)
 	}
 	for _, end := range []string{"'s", "ing", "ies", "es", "ed", "s", "en", "e"} {
 		if t := strings.TrimSuffix(w, end); t != w && utf8.RuneCountInString(t) >= 4 {
-			return clip(t, 40)
+			return clip.Short(t, 40)
 		}
 	}
-	return clip(w, 40)
+	return clip.Short(w, 40)
 }

@@ -4,6 +4,8 @@ import (
 	"path"
 	"slices"
 	"strings"
+
+	"github.com/glovebox-dev/glovebox/internal/clip"
 )
 
 // failure is an error that was met: all that look alike but for numbers,
@@ -220,7 +222,7 @@ func signature(line string) string {
 			withoutNumbers(&b, w)
 		}
 	}
-	return clip(b.String(), maxLine)
+	return clip.Short(b.String(), maxLine)
 }
 
 // withoutNumbers writes a word with N in the place of each number.

@@ -13,7 +13,11 @@
 // Ledger may be used by one goroutine at a time.
 package ledger
 
-import "github.com/glovebox-dev/glovebox"
+import (
+	"github.com/glovebox-dev/glovebox"
+
+	"github.com/glovebox-dev/glovebox/internal/clip"
+)
 
 // How many rows each table holds. All full of the longest names, a ledger
 // takes about 12 MiB.
@@ -113,17 +117,17 @@ func (l *Ledger) Started(seq int64, s glovebox.ToolStarted) {
 	if !known {
 		read = otherInput
 	}
-	c := call{seq: seq, tool: clip(s.Name, maxName)}
+	c := call{seq: seq, tool: clip.Short(s.Name, maxName)}
 	read(l, &c, input(s.Input))
-	*l.calls.touch(clip(s.CallID, maxName)) = c
+	*l.calls.touch(clip.Short(s.CallID, maxName)) = c
 }
 
 // Finished reads what a tool came to.
 func (l *Ledger) Finished(seq int64, f glovebox.ToolFinished) {
 	l.seq = seq
-	id := clip(f.CallID, maxName)
+	id := clip.Short(f.CallID, maxName)
 	c := l.calls.get(id)
-	if c == nil || c.tool != clip(f.Name, maxName) {
+	if c == nil || c.tool != clip.Short(f.Name, maxName) {
 		c = &call{seq: seq, tool: f.Name}
 	}
 	if read, ok := results[f.Name]; ok {

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/glovebox-dev/glovebox/internal/clip"
 	"github.com/glovebox-dev/glovebox/internal/llm"
 )
 
@@ -196,7 +197,7 @@ func (f *failure) line() string {
 	var b strings.Builder
 	b.WriteString(quote(f.first) + ", " + f.trail.naming(3))
 	if f.stem != "" {
-		b.WriteString(" by " + quote(clip(f.stem, maxName)))
+		b.WriteString(" by " + quote(clip.Short(f.stem, maxName)))
 	}
 	if f.again {
 		b.WriteString(", having gone away once")
@@ -207,7 +208,7 @@ func (f *failure) line() string {
 		}
 		return b.String()
 	}
-	b.WriteString("; gone in " + quote(clip(f.by, maxName)) + ", " + event(f.solved))
+	b.WriteString("; gone in " + quote(clip.Short(f.by, maxName)) + ", " + event(f.solved))
 	if len(f.after) > 0 {
 		b.WriteString(", after " + changesText(f.after))
 	}

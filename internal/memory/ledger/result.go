@@ -3,6 +3,8 @@ package ledger
 import (
 	"strconv"
 	"strings"
+
+	"github.com/glovebox-dev/glovebox/internal/clip"
 )
 
 // ending is how a command stands, as its result says.
@@ -53,11 +55,11 @@ func phrase(s string) ending {
 		}
 	}
 	if i := strings.Index(s, "ended by "); i >= 0 {
-		e.known, e.signal = true, clip(word(s[i+len("ended by "):]), 16)
+		e.known, e.signal = true, clip.Short(word(s[i+len("ended by "):]), 16)
 		return e
 	}
 	if i := strings.Index(s, "ended on "); i >= 0 { // shell_stop
-		e.known, e.signal = true, clip(word(s[i+len("ended on "):]), 16)
+		e.known, e.signal = true, clip.Short(word(s[i+len("ended on "):]), 16)
 		return e
 	}
 	for _, mark := range []string{"still running", "is running", "still runs", "for input"} {
@@ -152,7 +154,7 @@ func urls(s string, f func(u string)) {
 		}
 		rest, _, _ = strings.Cut(strings.TrimRight(rest, ".:!?"), "?") // a query may hold a key
 		if rest != "" && !strings.ContainsAny(rest[:1], "$%/.:") {
-			f(clip(scheme+"://"+rest, maxURL))
+			f(clip.Short(scheme+"://"+rest, maxURL))
 		}
 	}
 }

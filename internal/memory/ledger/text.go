@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/glovebox-dev/glovebox"
+	"github.com/glovebox-dev/glovebox/internal/clip"
 )
 
 // Where the project and the agent's home are in every sandbox.
@@ -31,17 +32,6 @@ const (
 	headBytes = 3 << 10
 	tailBytes = 5 << 10
 )
-
-// clip returns at most n bytes of s, whole characters.
-func clip(s string, n int) string {
-	if len(s) <= n {
-		return s
-	}
-	for n > 0 && !utf8.RuneStart(s[n]) {
-		n--
-	}
-	return s[:n] + "..."
-}
 
 // quote returns s so that it stays on its line and can be seen for what it
 // is: control, format and invalid characters are escaped.
@@ -75,7 +65,7 @@ func place(p, cwd string) string {
 	if rel, inside := strings.CutPrefix(p, workspace+"/"); inside {
 		p = rel
 	}
-	return clip(p, maxPath)
+	return clip.Short(p, maxPath)
 }
 
 // folder returns a working directory as an absolute path.
@@ -134,7 +124,7 @@ func one(s string, n int) string {
 	if len(s) > 4*n {
 		s = s[:4*n]
 	}
-	return strings.Clone(clip(strings.Join(strings.Fields(s), " "), n)) // not a part of something large
+	return strings.Clone(clip.Short(strings.Join(strings.Fields(s), " "), n)) // not a part of something large
 }
 
 func event(seq int64) string { return "event " + strconv.FormatInt(seq, 10) }

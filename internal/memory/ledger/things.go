@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/glovebox-dev/glovebox"
+	"github.com/glovebox-dev/glovebox/internal/clip"
 )
 
 // server is a command in the background, or a port that something answers on.
@@ -44,7 +45,7 @@ func (x *server) port(p int) {
 func processInput(_ *Ledger, c *call, in input) {
 	in.each(func(key, value []byte) bool {
 		if string(key) == "id" {
-			c.more = clip(text(value, 64), 64)
+			c.more = clip.Short(text(value, 64), 64)
 			return false
 		}
 		return true
@@ -195,7 +196,7 @@ func installInput(_ *Ledger, c *call, in input) {
 	in.each(func(key, value []byte) bool {
 		switch string(key) {
 		case "manager":
-			c.more = clip(text(value, 64), 16)
+			c.more = clip.Short(text(value, 64), 16)
 		case "packages":
 			c.names = texts(value, 100, maxName)
 		case "cwd":
@@ -251,7 +252,7 @@ func versionsIn(said string) map[string]string {
 
 func (l *Ledger) installed(seq int64, manager, pkg, version string) {
 	p := l.packages.touch(manager + " " + pkg)
-	p.manager, p.name, p.version = manager, strings.Clone(pkg), clip(strings.Clone(version), 40)
+	p.manager, p.name, p.version = manager, strings.Clone(pkg), clip.Short(strings.Clone(version), 40)
 	p.trail.add(seq)
 	l.changed(seq, "installed "+name(p.name), false)
 }
@@ -268,8 +269,8 @@ type host struct {
 // Egress reads what was reached outside, or refused.
 func (l *Ledger) Egress(seq int64, e glovebox.EgressAttempted) {
 	l.seq = seq
-	h := l.hosts.touch(clip(e.Host, maxName) + ":" + strconv.Itoa(e.Port))
-	h.addr = clip(e.Host, maxName) + ":" + strconv.Itoa(e.Port)
+	h := l.hosts.touch(clip.Short(e.Host, maxName) + ":" + strconv.Itoa(e.Port))
+	h.addr = clip.Short(e.Host, maxName) + ":" + strconv.Itoa(e.Port)
 	h.trail.add(seq)
 	if e.Allowed {
 		h.allowed += max(1, e.Count)
@@ -323,7 +324,7 @@ func noteInput(_ *Ledger, c *call, in input) {
 	in.each(func(key, value []byte) bool {
 		switch string(key) {
 		case "name", "title", "topic", "file", "path":
-			c.more = clip(text(value, maxName+8), maxName)
+			c.more = clip.Short(text(value, maxName+8), maxName)
 		case "text", "content", "note":
 			c.label = one(text(value, 1<<10), maxLine)
 		}

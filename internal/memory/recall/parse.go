@@ -8,9 +8,9 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/glovebox-dev/glovebox"
+	"github.com/glovebox-dev/glovebox/internal/clip"
 )
 
 // readTerms is how many different terms of a query are looked at, and maxTerms
@@ -84,10 +84,10 @@ func parse(q Query, a *analyzer) (*parsed, error) {
 	if q.Regexp != "" {
 		re, err := regexp.Compile(q.Regexp)
 		if err != nil {
-			return nil, &glovebox.Error{Code: glovebox.CodeInvalid, Field: "regexp", Value: clipBytes(q.Regexp, 100), Msg: strings.TrimPrefix(err.Error(), "error parsing regexp: "), Hint: "the syntax is RE2: no backreferences, no lookaround"}
+			return nil, &glovebox.Error{Code: glovebox.CodeInvalid, Field: "regexp", Value: clip.Head(q.Regexp, 100), Msg: strings.TrimPrefix(err.Error(), "error parsing regexp: "), Hint: "the syntax is RE2: no backreferences, no lookaround"}
 		}
 		if n := programSize(q.Regexp); n > maxProgram {
-			return nil, &glovebox.Error{Code: glovebox.CodeTooLarge, Field: "regexp", Value: clipBytes(q.Regexp, 100),
+			return nil, &glovebox.Error{Code: glovebox.CodeTooLarge, Field: "regexp", Value: clip.Head(q.Regexp, 100),
 				Msg: fmt.Sprintf("its repetitions make a program of %d steps, at most %d are run", n, maxProgram), Hint: "write * or + where the count does not matter"}
 		}
 		p.re = re
@@ -104,7 +104,7 @@ func parse(q Query, a *analyzer) (*parsed, error) {
 			return nil, glovebox.Invalid("words", "give words, an exact string, a regular expression, a file or a tool", "there is nothing to search for")
 		}
 		// Words that say nothing by themselves may do so together.
-		p.Exact = []string{clipBytes(strings.TrimSpace(p.Words), MaxExactBytes)}
+		p.Exact = []string{clip.Head(strings.TrimSpace(p.Words), MaxExactBytes)}
 		p.addNote("all of the words are too common to search for, so they were looked for as they stand")
 	}
 	return p, nil
@@ -220,14 +220,3 @@ func match(must []string, either ...string) string {
 
 // quoted returns a term as a string of FTS5, in which nothing has a meaning.
 func quoted(t string) string { return `"` + strings.ReplaceAll(t, `"`, `""`) + `"` }
-
-// clipBytes returns at most n bytes of s, whole characters.
-func clipBytes(s string, n int) string {
-	if len(s) <= n {
-		return s
-	}
-	for n > 0 && !utf8.RuneStart(s[n]) {
-		n--
-	}
-	return s[:n]
-}

@@ -3,6 +3,8 @@ package recall
 import (
 	"strings"
 	"unicode/utf8"
+
+	"github.com/glovebox-dev/glovebox/internal/clip"
 )
 
 // cutMark stands where a quote leaves something out.
@@ -87,7 +89,7 @@ func head(s string, n int) string {
 	if len(s) <= n {
 		return s
 	}
-	return strings.TrimSpace(clipBytes(s, n-len(cutMark))) + cutMark
+	return strings.TrimSpace(clip.Head(s, n-len(cutMark))) + cutMark
 }
 
 // tail returns the last n bytes of s, about, and says so where that is not all.

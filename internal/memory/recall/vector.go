@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/glovebox-dev/glovebox"
+	"github.com/glovebox-dev/glovebox/internal/clip"
 )
 
 // Bounds of what vectors may cost.
@@ -131,7 +132,7 @@ func (s *searcher) vectors(ctx context.Context, pool *pool, ranked []*doc) ([]*d
 		if ctx.Err() != nil {
 			return nil, err
 		}
-		s.p.addNote("only words were compared, since meanings could not be: %s", clipBytes(err.Error(), 200))
+		s.p.addNote("only words were compared, since meanings could not be: %s", clip.Head(err.Error(), 200))
 		return ranked, nil
 	}
 	var ids []int64

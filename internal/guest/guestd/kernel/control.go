@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/glovebox-dev/glovebox"
+	"github.com/glovebox-dev/glovebox/internal/clip"
 	"github.com/glovebox-dev/glovebox/internal/guest/wire"
 )
 
@@ -111,7 +112,7 @@ func cleanName(name string) string {
 	return name
 }
 
-func quote(name string) string { return strconv.Quote(bounded(name, 80)) }
+func quote(name string) string { return strconv.Quote(clip.Short(name, 80)) }
 
 func trimText(b []byte) string {
 	return strings.TrimSpace(wire.CleanText(escapes.ReplaceAllString(string(b), ""), 4<<10))

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"time"
 	"unicode/utf8"
+
+	"github.com/glovebox-dev/glovebox/internal/clip"
 )
 
 // What is kept of the output of one cell. A kernel may write without end: the
@@ -147,7 +149,7 @@ func (r *Run) text(kind, s string) {
 	if room := maxHead - r.head; r.lost == 0 && len(r.tail) == 0 && room > 0 && len(r.events) < maxEvents-8 {
 		piece := s
 		if len(piece) > room {
-			piece = piece[:cutAt(piece, room)]
+			piece = clip.Head(piece, room)
 		}
 		r.head += len(piece)
 		s = s[len(piece):]
@@ -166,14 +168,6 @@ func (r *Run) text(kind, s string) {
 		r.lost += int64(over)
 		r.tail = append(r.tail[:0], r.tail[over:]...)
 	}
-}
-
-// cutAt is the last border of characters in s at or before n.
-func cutAt(s string, n int) int {
-	for n > 0 && !utf8.RuneStart(s[n]) {
-		n--
-	}
-	return n
 }
 
 // display takes a display or result, within bounds.
@@ -211,15 +205,8 @@ func (r *Run) event(o Output) {
 	if over := len(o.Traceback) - maxTraceback; over > 0 { // the last frames matter
 		o.Traceback = "[...]" + o.Traceback[over:]
 	}
-	o.Name, o.Value = bounded(o.Name, 1<<10), bounded(o.Value, 16<<10)
+	o.Name, o.Value = clip.Short(o.Name, 1<<10), clip.Short(o.Value, 16<<10)
 	r.add(o)
-}
-
-func bounded(s string, n int) string {
-	if len(s) <= n {
-		return s
-	}
-	return s[:cutAt(s, n)] + "..."
 }
 
 // finish ends the run; only the first call counts.
