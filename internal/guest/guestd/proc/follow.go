@@ -19,9 +19,11 @@ type source struct {
 	raw    syscall.RawConn
 	stderr bool
 
-	mu  sync.Mutex // held while something is read and added to the output
-	buf [32 << 10]byte
+	mu sync.Mutex // held while something is read and added to the output
 }
+
+// readSize is how much is read at once.
+const readSize = 32 << 10
 
 // maxDrain is how much is read of a source whose writer does not pause.
 const maxDrain = 1 << 20
@@ -39,31 +41,37 @@ func (p *Process) sourcesOf(files []*os.File) ([]*source, error) {
 	return list, nil
 }
 
-// take reads what there is, as far as there is room, and adds it.
-func (s *source) take(fd uintptr) (int, error) {
+// take reads what there is, as far as there is room in buf, and adds it.
+func (s *source) take(fd uintptr, buf []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for {
-		n, err := unix.Read(int(fd), s.buf[:])
+		n, err := unix.Read(int(fd), buf)
 		if err == unix.EINTR {
 			continue
 		}
 		if n > 0 {
-			s.p.out.append(s.stderr, s.buf[:n])
+			s.p.out.append(s.stderr, buf[:n])
 		}
 		return n, err
 	}
 }
 
-// read reads until the end.
+// read reads until the end, or until the file is closed, also while a writer
+// does not pause.
 func (s *source) read() {
-	_ = s.raw.Read(func(fd uintptr) bool {
-		for {
-			if n, err := s.take(fd); n <= 0 {
-				return !errors.Is(err, unix.EAGAIN)
-			}
+	buf := make([]byte, readSize)
+	for {
+		var n int
+		err := s.raw.Read(func(fd uintptr) bool {
+			var err error
+			n, err = s.take(fd, buf)
+			return !errors.Is(err, unix.EAGAIN)
+		})
+		if err != nil || n <= 0 {
+			break
 		}
-	})
+	}
 	if !s.p.cmd.TTY { // the terminal is stdin too, and closed as such
 		s.f.Close()
 	}
@@ -72,9 +80,10 @@ func (s *source) read() {
 // drain reads what lies there already, for a reader that has not got to it.
 // It returns how much that was.
 func (s *source) drain() (total int) {
+	buf := make([]byte, readSize)
 	_ = s.raw.Control(func(fd uintptr) {
 		for total < maxDrain {
-			n, _ := s.take(fd)
+			n, _ := s.take(fd, buf)
 			if n <= 0 {
 				return
 			}
