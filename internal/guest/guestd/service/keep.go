@@ -133,7 +133,9 @@ func (s *Supervisor) once(v *service) (exit string, well bool) {
 			return "", false
 		}
 		note = "; " + err.Error()
-		_ = s.end(s.ctx, p)
+		if s.end(s.ctx, p) != nil && p.State(false).Running {
+			return "it can't be ended" + note, false
+		}
 	}
 	// What it wrote last is logged before what is said of its end. It ends soon
 	// after the process, whatever holds it open.
@@ -143,9 +145,6 @@ func (s *Supervisor) once(v *service) (exit string, well bool) {
 		return "", false
 	}
 	st := p.State(false)
-	if st.Running {
-		return "it can't be ended" + note, false
-	}
 	if st.Signal != "" {
 		return "ended by " + st.Signal + note, false
 	}
