@@ -79,6 +79,7 @@ type outcome struct {
 	why    reason
 	state  guest.ProcessState
 	output []byte // what was written since the offset; the middle replaced by a line beyond captureBound
+	lost   int64  // bytes since the offset that nobody has kept
 	took   time.Duration
 }
 
@@ -166,7 +167,7 @@ func follow(ctx context.Context, env *Env, p *guest.Process, w watch) (outcome, 
 	if err := settle(out, read, state); err != nil {
 		return outcome{}, err
 	}
-	return outcome{why: why, state: state, output: out.bytes(), took: time.Since(begun)}, nil
+	return outcome{why: why, state: state, output: out.bytes(), lost: out.lost(), took: time.Since(begun)}, nil
 }
 
 // settle waits for output that the guest has but that has not arrived yet. That
@@ -207,7 +208,8 @@ type capture struct {
 	head    []byte
 	tail    []byte
 	end     int64 // the offset up to which all was received
-	dropped int64
+	dropped int64  // here
+	gaps    int64  // bytes that the guest has dropped, for which a line of its own came
 	window  []byte // the end of the output, to look for until in
 	line    []byte // the beginning of a line that is to be filtered
 }
@@ -252,6 +254,7 @@ func (c *capture) reach(o guest.Output) {
 	c.end = o.Offset + int64(len(o.Data))
 	if o.Dropped > 0 {
 		c.end = o.Offset + o.Dropped
+		c.gaps += o.Dropped
 	}
 	c.mu.Unlock()
 	select {
@@ -284,6 +287,12 @@ func (c *capture) received() int64 {
 	return c.end
 }
 
+func (c *capture) lost() int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.dropped + c.gaps
+}
+
 func (c *capture) bytes() []byte {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -310,6 +319,15 @@ func outputText(ctx context.Context, env *Env, output []byte, bound int) (text, 
 		return text + ")" + problem, handle
 	}
 	return bounded(ctx, env, strings.TrimRight(cleanText(output), " \t\n"), bound)
+}
+
+// lostText is what to add to the status of an output that is not whole, also
+// where the result is said to be kept: that is then no whole either.
+func lostText(o outcome) string {
+	if o.lost == 0 {
+		return ""
+	}
+	return fmt.Sprintf("; %d bytes in the middle of the output were not kept: write so much to a file", o.lost)
 }
 
 // exitText says in brackets how a process ended.

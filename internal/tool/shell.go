@@ -140,7 +140,7 @@ func processResult(ctx context.Context, env *Env, id string, o outcome) Result {
 	if text == "" {
 		text = "(no output)"
 	}
-	r := TextResult(text + "\n[" + status + "]")
+	r := TextResult(text + "\n[" + status + lostText(o) + "]")
 	r.Blob = handle
 	r.IsError = o.why == ended && o.state.ExitCode != 0
 	return r

@@ -142,7 +142,7 @@ func laterResult(ctx context.Context, env *Env, id string, offset int64, o outco
 			status = id + " seems to wait for input"
 		}
 	}
-	r := TextResult(fmt.Sprintf("%s\n[%s; shown from byte %d, go on with since=%d]", text, status, offset, o.state.OutputSize))
+	r := TextResult(fmt.Sprintf("%s\n[%s; shown from byte %d, go on with since=%d%s]", text, status, offset, o.state.OutputSize, lostText(o)))
 	r.Blob = handle
 	return r
 }

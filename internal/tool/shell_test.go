@@ -5,8 +5,10 @@ package tool
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os/exec"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -63,6 +65,23 @@ func TestShellLargeOutput(t *testing.T) {
 	b.good([]string{"50000\t50000"}, "read_output", "handle", r.Blob, "start_line", 50000, "end_line", 50000)
 	if live := b.live.String(); !strings.HasPrefix(live, "1\n2\n3\n") {
 		t.Errorf("shown live: %q", clip.Short(live, 100))
+	}
+}
+
+// TestShellOutputNotKept: where not all of an output was kept, the result says
+// how much was not, beside the handle under which there is the rest.
+func TestShellOutputNotKept(t *testing.T) {
+	t.Parallel()
+	b := newBox(t)
+	const written = captureBound * 2
+	r := b.call("shell", "command", fmt.Sprintf("head -c %d /dev/zero | tr '\\0' x", written))
+	m := regexp.MustCompile(`\[exit 0 after [^;]+; (\d+) bytes in the middle of the output were not kept`).FindStringSubmatch(textOf(r))
+	if m == nil {
+		t.Fatalf("the end of the result: %q", clip.Tail(textOf(r), 200))
+	}
+	kept := strings.Count(string(b.kept[r.Blob]), "x")
+	if lost, err := strconv.Atoi(m[1]); err != nil || kept == 0 || kept+lost != written {
+		t.Errorf("%d bytes were written, %d are kept, %s are said not to be", written, kept, m[1])
 	}
 }
 
