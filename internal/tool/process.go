@@ -207,7 +207,7 @@ type capture struct {
 	mu      sync.Mutex
 	head    []byte
 	tail    []byte
-	end     int64 // the offset up to which all was received
+	end     int64  // the offset up to which all was received
 	dropped int64  // here
 	gaps    int64  // bytes that the guest has dropped, for which a line of its own came
 	window  []byte // the end of the output, to look for until in
