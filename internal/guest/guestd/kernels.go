@@ -37,6 +37,7 @@ func (s *Server) newKernels() *kernel.Manager {
 			}
 			return s.asUser(f)
 		},
+		KillGrace: s.o.KernelGrace,
 	})
 }
 

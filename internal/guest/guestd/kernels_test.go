@@ -75,6 +75,11 @@ func kernelSpecs(t testing.TB) string {
 // sockets want a short root.
 func kernels(t testing.TB) (*guest.Client, *sandbox) {
 	t.Helper()
+	return kernelsWith(t, guestd.Options{})
+}
+
+func kernelsWith(t testing.TB, o guestd.Options) (*guest.Client, *sandbox) {
+	t.Helper()
 	if pythonWithKernel() == "" {
 		t.Skip("needs a Python with ipykernel (Debian: python3-ipykernel), or one named by GLOVEBOX_TEST_PYTHON")
 	}
@@ -84,7 +89,8 @@ func kernels(t testing.TB) (*guest.Client, *sandbox) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(root) })
-	b := newSandbox(t, guestd.Options{Root: root, KernelSpecs: []string{kernelSpecs(t)}})
+	o.Root, o.KernelSpecs = root, []string{kernelSpecs(t)}
+	b := newSandbox(t, o)
 	c := b.dial(t, guest.Options{})
 	if err := c.Bind(t.Context(), guest.Settings{Env: map[string]string{"PYTHONDONTWRITEBYTECODE": "1"}}); err != nil {
 		t.Fatal(err)
@@ -227,7 +233,7 @@ func TestKernelInterruptTimeoutRestart(t *testing.T) {
 }
 
 func TestKernelDies(t *testing.T) {
-	c, _ := kernels(t)
+	c, _ := kernelsWith(t, guestd.Options{KernelGrace: 500 * time.Millisecond}) // no cell here heeds an interrupt
 	s := run(t, c, guest.Cell{Code: "import os\nos._exit(3)"})
 	if s.res.Status != "died" {
 		t.Errorf("died: %+v", s)

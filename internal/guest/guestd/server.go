@@ -52,6 +52,10 @@ type Options struct {
 	// KernelSpecs are directories of Jupyter kernel specifications; nil means
 	// those of the system.
 	KernelSpecs []string
+
+	// KernelGrace is how long a cell whose time is up may take to heed the
+	// interrupt before its kernel is killed; 0 means 10 s.
+	KernelGrace time.Duration
 }
 
 // Server is a guest daemon.

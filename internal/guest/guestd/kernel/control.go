@@ -37,8 +37,7 @@ func (l *live) interrupt(ctx context.Context, run *Run) {
 	run.mu.Lock()
 	run.interrupted = true
 	run.mu.Unlock()
-	if l.spec.InterruptMode != "message" {
-		l.signal()
+	if l.signal() {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, interruptWait)
@@ -58,13 +57,15 @@ func (l *live) interrupt(ctx context.Context, run *Run) {
 	}
 }
 
-// signal interrupts a kernel that takes signals. It goes to the group alone:
-// what left it, such as a server that the cell started in a session of its
-// own, is to go on.
-func (l *live) signal() {
-	if l.spec.InterruptMode != "message" {
-		_ = syscall.Kill(-l.pid, syscall.SIGINT)
+// signal interrupts a kernel that takes signals; false if it does not. It goes
+// to the group alone: what left it, such as a server that the cell started in a
+// session of its own, is to go on.
+func (l *live) signal() bool {
+	if l.spec.InterruptMode == "message" {
+		return false
 	}
+	_ = syscall.Kill(-l.pid, syscall.SIGINT)
+	return true
 }
 
 // Restart ends a kernel, all that its cells started included, and starts it

@@ -103,6 +103,7 @@ func (r *Run) take(m message) (again bool) {
 	return again
 }
 
+// handle takes in what a message tells; mine says that it is about this cell.
 func (r *Run) handle(m message, mine bool) {
 	switch m.header.Type {
 	case "stream":

@@ -34,8 +34,8 @@ const (
 	MaxCode    = 1 << 20 // bytes of a cell
 	MaxTimeout = 24 * time.Hour
 
-	killGrace  = 10 * time.Second // for a cell to heed the interrupt after its time is up
-	waitQueued = 64               // cells that wait for their turn, of one kernel
+	killGrace  = 10 * time.Second
+	waitQueued = 64 // cells that wait for their turn, of one kernel
 )
 
 type chunk = proc.Chunk
@@ -59,6 +59,10 @@ type Options struct {
 
 	// AsUser runs file work as the tools' user.
 	AsUser func(func() error) error
+
+	// KillGrace is how long a cell may take to heed the interrupt after its
+	// time is up, before its kernel is killed; 0 means 10 s.
+	KillGrace time.Duration
 }
 
 // Manager holds the kernels.
@@ -92,6 +96,9 @@ type kernel struct {
 func New(o Options) *Manager {
 	if o.Specs == nil {
 		o.Specs = SpecDirs
+	}
+	if o.KillGrace == 0 {
+		o.KillGrace = killGrace
 	}
 	m := &Manager{o: o, kernels: map[string]*kernel{}}
 	m.ctx, m.stop = context.WithCancel(context.Background())
@@ -338,14 +345,14 @@ func (m *Manager) supervise(k *kernel, l *live, run *Run, timeout time.Duration)
 	case <-l.dead:
 	case <-up:
 		l.interrupt(m.ctx, run)
-		t := time.NewTimer(killGrace)
+		t := time.NewTimer(m.o.KillGrace)
 		defer t.Stop()
 		select {
 		case <-run.done:
 			return
 		case <-l.dead:
 		case <-t.C:
-			run.text("stderr", "\n[the kernel did not heed the interrupt within "+killGrace.String()+" and was killed]\n")
+			run.text("stderr", "\n[the kernel did not heed the interrupt within "+m.o.KillGrace.String()+" and was killed]\n")
 		}
 	}
 	m.kill(l) // it has died, or can't be talked to
