@@ -32,11 +32,12 @@ type conversation struct {
 
 // turn is a message of the conversation that will not grow any more.
 type turn struct {
-	msg  glovebox.Message
-	seq  int64    // of the answer; 0 for a message of the user
-	from []origin // for each block of a message of the user
-	size turnSize
-	sum  sum // zero until it is needed
+	msg   glovebox.Message
+	seq   int64    // of the answer; 0 for a message of the user
+	calls int      // before the answer, in the epoch
+	from  []origin // for each block of a message of the user
+	size  turnSize
+	sum   sum // zero until it is needed
 }
 
 // turnSize is what messages weigh.
@@ -323,7 +324,7 @@ func (c *conversation) answered(a glovebox.ModelAnswered, seq int64) {
 	}
 	c.open.made = nil
 	c.freeze(*c.open.turn())
-	c.freeze(turn{msg: a.Message, seq: seq, size: sizeOf(a.Message)})
+	c.freeze(turn{msg: a.Message, seq: seq, calls: c.calls, size: sizeOf(a.Message)})
 	c.open = pending{left: lateOut, late: lateOut}
 	for _, n := range late { // they were within bounds already
 		c.open.notes = append(c.open.notes, n)

@@ -181,6 +181,9 @@ func (w *world) finish(t *rapid.T, id string) {
 	case k < 18:
 		f.Unknown, f.Content = true, []glovebox.Block{glovebox.Text(UnknownOutcome)}
 	case k < 20:
+	case k < 30: // a file that was read before, perhaps
+		name := rapid.SampledFrom([]string{"main", "page", "test"}).Draw(t, "file")
+		f.Content = []glovebox.Block{glovebox.Text(joined(numbered(rapid.IntRange(1, 3).Draw(t, "from")*10, rapid.IntRange(20, 60).Draw(t, "lines"), name)))}
 	default:
 		f.Content = []glovebox.Block{glovebox.Text(text(t, 80) + "\n[exit 1]")}
 		f.Blob = "h1"

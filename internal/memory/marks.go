@@ -61,9 +61,9 @@ const (
 // wording of what it saw. In replays of a coding agent's runs, whose calls are
 // short (g = 520), that costs a third more than D = 16,000, with a quarter of
 // the folds, fewer than one in 100 calls, and 98 % of the input from the
-// cache; from g = 3,500 on it is the least. High is at
-// most .8 of the window without what an answer needs, and stays below the
-// length from which requests cost more.
+// cache; from g = 3,500 on it is the least. High is at most .8 of the window
+// without what an answer needs, and stays below the length from which requests
+// cost more.
 // [llm.Info.FoldHigh] and FoldLow go before what is computed.
 func MarksFor(info llm.Info, fixed, growth int64) Marks {
 	m := Marks{Window: info.Window, MaxBytes: maxBytes, MaxImages: maxImages, TTL: cacheTTL, Free: info.Provider == "replay"}

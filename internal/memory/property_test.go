@@ -182,6 +182,9 @@ func (v *watcher) see(e glovebox.Event) {
 		}
 		v.answered = r.Messages[:len(r.Messages)-1]
 	case glovebox.EventModelRequested:
+		if err := checkRepeats(r); err != nil {
+			v.Fatalf("event %d: %v", e.Seq, err)
+		}
 		if n := v.b.Tokens(); n > v.marks.High+12_000 {
 			v.Fatalf("event %d: %d tokens of %+v", e.Seq, n, v.marks)
 		}

@@ -2,26 +2,36 @@ package memory
 
 import (
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/cespare/xxhash/v2"
+
+	"github.com/glovebox-dev/glovebox/internal/llm"
 )
 
-// leastRepeat is how many bytes of whole lines have to be the same in a row
-// before they are not shown again: what stands for them takes some 200.
-const leastRepeat = 800
+const (
+	// leastRepeat is how many bytes of whole lines have to be the same in a
+	// row before they are not shown again: what stands for them takes some 200.
+	leastRepeat = 800
+
+	// mostLines is how many lines of an epoch are known, which takes some
+	// 10 MiB. A window of a million tokens has less of text that is read.
+	mostLines = 100_000
+)
 
 // repeats knows what results an epoch shows, so that a later one need not
 // show the same lines again: agents read a file again after each change, and
 // run a test again that fails as before. In the recorded runs of the benchmark
 // a third of what tools return is lines that the model has before it already.
 //
-// Only what stays in the request to the end of its epoch is referred to.
+// Only what stays in the request to the end of its epoch, and is above what
+// refers to it, is referred to.
 type repeats struct {
 	results []result
+	lines   int                 // of results
 	at      map[uint64]position // where the leastRepeat bytes with this hash were shown last
+	again   []reference
 }
 
 // result is a result as it is shown.
@@ -31,7 +41,18 @@ type result struct {
 	lines []string
 }
 
-type position struct{ result, line int }
+type position struct {
+	result, line int
+	call         int // the newest that shows these lines, or refers to them
+}
+
+// reference is lines that were left out. They are shown again after a fold that
+// leaves nothing of the calls up to some number, if that is at least from and
+// less than call.
+type reference struct {
+	from, call int
+	tokens     int64 // of the lines, at most
+}
 
 // hashBase is that of the polynomial over the hashes of lines. It is odd, and
 // else of no meaning.
@@ -69,8 +90,9 @@ func windows(lines []string, f func(line int, hash uint64) int) {
 }
 
 // leaveOut returns text with a line in place of lines that the model has
-// before it already. Event is that of the result.
-func (r *repeats) leaveOut(text string, call int, event int64) string {
+// before it already. Event is that of the result, of which at most room tokens
+// would be shown.
+func (r *repeats) leaveOut(text string, call int, event, room int64) string {
 	if len(r.at) == 0 || len(text) < leastRepeat {
 		return text
 	}
@@ -79,16 +101,25 @@ func (r *repeats) leaveOut(text string, call int, event int64) string {
 	kept := 0 // the lines before it are in out, or stood for
 	windows(lines, func(i int, hash uint64) int {
 		p, known := r.at[hash]
-		if !known {
+		if !known || r.results[p.result].call > call { // calls may end in another order, but are shown in theirs
 			return 0
 		}
 		before := &r.results[p.result]
 		n := same(lines[i:], before.lines[p.line:])
-		if n == 0 || len(strings.Join(lines[i:i+n], "\n"))+1 < leastRepeat { // another of the same hash
+		again := strings.Join(lines[i:i+n], "\n")
+		if len(again)+1 < leastRepeat { // another of the same hash
 			return 0
 		}
-		out = append(out, lines[kept:i]...)
-		out = append(out, stand(lines[i:i+n], before, call, event))
+		short := stand(lines[i:i+n], before, call, event)
+		if llm.TokensOf(again) <= llm.TokensOf(short) { // as of empty lines
+			return i + n
+		}
+		tokens := min(llm.Bound(again), room)
+		room -= tokens
+		r.again = append(r.again, reference{p.call, call, tokens})
+		p.call = max(p.call, call)
+		r.at[hash] = p
+		out = append(append(out, lines[kept:i]...), short)
 		kept = i + n
 		return kept
 	})
@@ -100,18 +131,34 @@ func (r *repeats) leaveOut(text string, call int, event int64) string {
 
 // show records a result as it is shown.
 func (r *repeats) show(text string, call int, tool string) {
-	if len(text) < leastRepeat {
+	n := strings.Count(text, "\n") + 1
+	if len(text) < leastRepeat || r.lines+n > mostLines {
 		return
 	}
 	if r.at == nil {
 		r.at = map[uint64]position{}
 	}
+	r.lines += n
 	x := result{call: call, tool: tool, lines: strings.Split(text, "\n")}
 	windows(x.lines, func(i int, hash uint64) int {
-		r.at[hash] = position{len(r.results), i}
+		// Of lines that come again and again, the first have most behind them.
+		if p, known := r.at[hash]; !known || p.result != len(r.results) {
+			r.at[hash] = position{len(r.results), i, call}
+		}
 		return 0
 	})
 	r.results = append(r.results, x)
+}
+
+// unfolded returns about how many tokens a fold that leaves nothing of the
+// first so many calls shows again.
+func (r *repeats) unfolded(calls int) (tokens int64) {
+	for _, x := range r.again {
+		if x.from <= calls && calls < x.call {
+			tokens += x.tokens
+		}
+	}
+	return tokens
 }
 
 // same returns how many lines a and b begin with in common.
@@ -130,17 +177,16 @@ func stand(lines []string, before *result, call int, event int64) string {
 	if n := call - before.call; n > 0 {
 		where = fmt.Sprintf("the result of %s %s before this one", oneLine(before.tool, 64), count(n, "call"))
 	}
-	back := slices.Clone(lines)
-	slices.Reverse(back)
-	return fmt.Sprintf("[%s left out: word for word as in %s, from %s to %s; open_event with event %d has all]",
-		count(len(lines), "line"), where, edge(lines), edge(back), event)
+	return fmt.Sprintf("[%s left out here: word for word as in %s, from %s to %s; open_event with event %d has the whole]",
+		count(len(lines), "line"), where, edge(lines, 0, 1), edge(lines, len(lines)-1, -1), event)
 }
 
-// edge returns the first of lines that says something, quoted.
-func edge(lines []string) string {
+// edge returns the first of lines that says something, quoted, looked for from
+// line i on in steps.
+func edge(lines []string, i, step int) string {
 	const most = 60
-	for _, l := range lines {
-		if l = oneLine(l, most); l != "" {
+	for ; i >= 0 && i < len(lines); i += step {
+		if l := oneLine(lines[i], most); l != "" {
 			return strconv.Quote(l)
 		}
 	}

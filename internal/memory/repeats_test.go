@@ -2,6 +2,7 @@ package memory
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"regexp"
@@ -11,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/glovebox-dev/glovebox"
+	"github.com/glovebox-dev/glovebox/internal/llm"
 )
 
 // numbered returns lines that differ, with a word in each.
@@ -40,24 +42,24 @@ func TestRepeatedLines(t *testing.T) {
 	}{
 		"nothing before": {"", joined(file), joined(file)},
 		"the same": {joined(file), joined(file),
-			`[60 lines left out: word for word as in the result of read_file 2 calls before this one, from "1| the code of line 1 is here" to "60| the code of line 60 is here"; open_event with event 7 has all]`},
+			`[60 lines left out here: word for word as in the result of read_file 2 calls before this one, from "1| the code of line 1 is here" to "60| the code of line 60 is here"; open_event with event 7 has the whole]`},
 		"a line changed": {joined(file), joined(file[:30], []string{"new"}, file[31:]), joined(
-			[]string{`[30 lines left out: word for word as in the result of read_file 2 calls before this one, from "1| the code of line 1 is here" to "30| the code of line 30 is here"; open_event with event 7 has all]`, "new"},
-			[]string{`[29 lines left out: word for word as in the result of read_file 2 calls before this one, from "32| the code of line 32 is here" to "60| the code of line 60 is here"; open_event with event 7 has all]`})},
+			[]string{`[30 lines left out here: word for word as in the result of read_file 2 calls before this one, from "1| the code of line 1 is here" to "30| the code of line 30 is here"; open_event with event 7 has the whole]`, "new"},
+			[]string{`[29 lines left out here: word for word as in the result of read_file 2 calls before this one, from "32| the code of line 32 is here" to "60| the code of line 60 is here"; open_event with event 7 has the whole]`})},
 		"too little of it":    {joined(file), joined(file[:20], []string{"new"}, file[40:]), joined(file[:20], []string{"new"}, file[40:])},
-		"one long line":       {"a\n" + long, long + "\nb", `[1 line left out: word for word as in the result of read_file 2 calls before this one, from "` + long[:60] + `..." to "` + long[:60] + "...\"; open_event with event 7 has all]\nb"},
+		"one long line":       {"a\n" + long, long + "\nb", `[1 line left out here: word for word as in the result of read_file 2 calls before this one, from "` + long[:60] + `..." to "` + long[:60] + "...\"; open_event with event 7 has the whole]\nb"},
 		"another long line":   {long, long + "x", long + "x"},
 		"only lines together": {joined(file[:20], []string{"between"}, file[20:40]), joined(file[:40]), joined(file[:40])},
 	} {
 		var r repeats
 		r.show(c.before, 3, "read_file")
-		if got := r.leaveOut(c.text, 5, 7); got != c.want {
+		if got := r.leaveOut(c.text, 5, 7, wholeText); got != c.want {
 			t.Errorf("%s: got\n%s\nwant\n%s", name, got, c.want)
 		}
 	}
 }
 
-var leftOutLine = regexp.MustCompile(`^\[(\d+) lines? left out: word for word as in the result of t (\d+) calls? before this one, from .*; open_event with event \d+ has all\]$`)
+var leftOutLine = regexp.MustCompile(`^\[(\d+) lines? left out here: word for word as in the result of t (\d+) calls? before this one, from .*; open_event with event \d+ has the whole\]$`)
 
 // TestRepeatsCanBeUndone puts back what was left out, from the results that
 // the lines name.
@@ -78,7 +80,7 @@ func TestRepeatsCanBeUndone(t *testing.T) {
 				}
 			}
 			text := strings.Join(lines, "\n")
-			short := r.leaveOut(text, call, 1)
+			short := r.leaveOut(text, call, 1, wholeText)
 			r.show(short, call, "t")
 			got := strings.Split(short, "\n")
 			shown = append(shown, got)
@@ -136,7 +138,7 @@ func TestRepeatedResult(t *testing.T) {
 		return out
 	}
 	first := read("c1", "read_file")
-	again := fmt.Sprintf("[100 lines left out: word for word as in the result of read_file 1 call before this one, from %q to %q; open_event with event %d has all]",
+	again := fmt.Sprintf("[100 lines left out here: word for word as in the result of read_file 1 call before this one, from %q to %q; open_event with event %d has the whole]",
 		strings.TrimSpace(numbered(1, 1, "code")[0]), numbered(100, 1, "code")[0][1:], read("c2", "read_file"))
 	read("c3", "open_event")
 	if got, want := results(), []string{file, again, file}; !slices.Equal(got, want) {
@@ -148,3 +150,115 @@ func TestRepeatedResult(t *testing.T) {
 		t.Errorf("after the fold: got %q, want %q", got, want)
 	}
 }
+
+// TestRepeatsOfManyEqualLines: one line stands for all of them, and none where
+// that would be longer than they are.
+func TestRepeatsOfManyEqualLines(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		line        string
+		before, now int
+		want        int // lines that are left
+	}{
+		"as many":   {"the test has passed", 1000, 1000, 1},
+		"fewer":     {"the test has passed", 1000, 500, 1},
+		"more":      {"the test has passed", 500, 1000, 2},
+		"of no use": {"", 1000, 1000, 1000},
+	} {
+		before, now := slices.Repeat([]string{c.line}, c.before), slices.Repeat([]string{c.line}, c.now)
+		var r repeats
+		r.show(joined(before), 1, "shell")
+		if got := strings.Split(r.leaveOut(joined(now), 2, 7, wholeText), "\n"); len(got) != c.want {
+			t.Errorf("%s: %d lines, want %d: %.300q", name, len(got), c.want, got)
+		}
+	}
+}
+
+// TestRepeatsAreBounded gives it more lines than it is to know.
+func TestRepeatsAreBounded(t *testing.T) {
+	t.Parallel()
+	var r repeats
+	lines := strings.Repeat("\n", 16_000)
+	first := joined(numbered(1, 100, "code"))
+	r.show(first, 1, "shell")
+	for i := range 100 {
+		r.show(strconv.Itoa(i)+lines, i+2, "shell")
+	}
+	if r.lines > mostLines || len(r.at) > mostLines {
+		t.Errorf("%d lines, %d positions", r.lines, len(r.at))
+	}
+	if got := r.leaveOut(first, 200, 7, wholeText); strings.Count(got, "\n") > 0 {
+		t.Errorf("what it knew before is forgotten: %q", got)
+	}
+}
+
+// TestRepeatBelow: calls may end in another order than that in which the
+// message shows their results. None refers to what is below it.
+func TestRepeatBelow(t *testing.T) {
+	t.Parallel()
+	text := joined(numbered(1, 50, "code"))
+	l := newLog()
+	l.ask()
+	l.answer(use("finish"), use("test"))
+	l.result("test", text)
+	l.result("finish", text)
+	for _, x := range build(t, l.events).Messages[2].Blocks {
+		if x.Content[0].Text != text {
+			t.Errorf("%s: %q", x.CallID, x.Content[0].Text)
+		}
+	}
+}
+
+// TestFoldOfRepeats has an agent read the same files over and over. A fold that
+// takes the first reading away shows the files again, which it reckons with.
+func TestFoldOfRepeats(t *testing.T) {
+	t.Parallel()
+	w := newWorld(Marks{})
+	info := llm.Info{Provider: "x", Window: 64_000, MaxOutput: 8000}
+	for i := range 200 {
+		w.marks = MarksFor(info, w.b.Fixed(), w.b.Growth())
+		if err := w.room(); err != nil {
+			t.Fatalf("call %d: %v", i, err)
+		}
+		w.ask()
+		id := w.answer(glovebox.Usage{}, 1)[0]
+		w.record(glovebox.EventToolFinished, glovebox.ToolFinished{CallID: id, Content: []glovebox.Block{glovebox.Text(joined(numbered(1, 200, fmt.Sprint("file ", i%8))))}})
+	}
+	if w.folds == 0 {
+		t.Error("nothing was folded")
+	}
+}
+
+// checkRepeats returns an error if a line does not say where the lines are that
+// it stands for.
+func checkRepeats(r *llm.Request) error {
+	var calls []string
+	texts := map[string]string{}
+	for _, m := range r.Messages {
+		for _, x := range m.Blocks {
+			switch x.Type {
+			case glovebox.BlockToolUse:
+				calls = append(calls, x.CallID)
+			case glovebox.BlockToolResult:
+				texts[x.CallID] = x.Content[0].Text
+			}
+		}
+	}
+	for i, id := range calls {
+		for l := range strings.Lines(texts[id]) {
+			m := standing.FindStringSubmatch(l)
+			if m == nil {
+				continue
+			}
+			n, _ := strconv.Atoi(m[1])
+			first, err1 := strconv.Unquote(m[2])
+			last, err2 := strconv.Unquote(m[3])
+			if err := errors.Join(err1, err2); err != nil || n > i || !strings.Contains(texts[calls[i-n]], first) || !strings.Contains(texts[calls[i-n]], last) {
+				return fmt.Errorf("call %d: it is not where this says: %s", i, l)
+			}
+		}
+	}
+	return nil
+}
+
+var standing = regexp.MustCompile(`^\[\d+ lines? left out here: word for word as in the result of shell (\d+) calls? before this one, from (".*") to (".*"); open_event`)

@@ -81,7 +81,7 @@ func (c *conversation) bounded(content []glovebox.Block, of *call) []glovebox.Bl
 		case glovebox.BlockText:
 			short := x.Text
 			if !asksForWhole[of.tool] {
-				short = c.repeats.leaveOut(short, of.number, of.origin.event)
+				short = c.repeats.leaveOut(short, of.number, of.origin.event, left)
 			}
 			if short = cut(short, left, of.origin.handle("result")); short != x.Text {
 				x.Text = short

@@ -73,14 +73,18 @@ func (b *Builder) wouldOpen(m Marks, through int64) int64 {
 	return b.rules + o.head + o.folded
 }
 
-// lean returns the estimated tokens of what follows turn i, and of itself,
-// without reasoning and old images.
+// lean returns the estimated tokens of what follows turn i, an answer, and of
+// itself, without reasoning and old images, and with what a fold shows again.
 func (c *conversation) lean(i int) int64 {
 	s := c.open.turn().size
-	for ; i < len(c.turns); i++ {
-		s = s.plus(c.turns[i].size)
+	for _, t := range c.turns[min(i, len(c.turns)):] {
+		s = s.plus(t.size)
 	}
-	return s.lean(c.room.images)
+	n := s.lean(c.room.images)
+	if i < len(c.turns) {
+		n += c.repeats.unfolded(c.turns[i].calls)
+	}
+	return n
 }
 
 func (s turnSize) lean(images int) int64 {
@@ -107,7 +111,7 @@ func (b *Builder) leaves(m Marks, target int64) []glovebox.Span {
 	for i := first; i < len(c.turns); i++ {
 		if c.turns[i].seq > 0 {
 			cut = i
-			if opening+rest.lean(c.room.images)+(folded/per+1)*noteTokens <= target {
+			if opening+rest.lean(c.room.images)+c.repeats.unfolded(c.turns[i].calls)+(folded/per+1)*noteTokens <= target {
 				break
 			}
 		}
