@@ -71,18 +71,22 @@ func run(args []string, stdin *os.File, stdout, stderr io.Writer) int {
 		return exit
 	}
 	if err != nil {
-		fmt.Fprintf(stderr, "glovebox: %v\nSee glovebox %s--help\n", err, commandOf(args))
+		fmt.Fprintf(stderr, "glovebox: %v\nSee %s --help\n", err, commandOf(err))
 		return exitUsage
 	}
 	return a.report(ctx.Run(a))
 }
 
-// commandOf returns the word that names a command, with a space.
-func commandOf(args []string) string {
-	if len(args) > 0 && args[0] != "" && args[0][0] != '-' {
-		return args[0] + " "
+// commandOf returns the command, as far as there is one, that a line which
+// can't be parsed names.
+func commandOf(err error) string {
+	name := "glovebox"
+	if e, ok := errors.AsType[*kong.ParseError](err); ok && e.Context != nil {
+		if n := e.Context.Selected(); n != nil {
+			name = n.FullPath()
+		}
 	}
-	return ""
+	return name
 }
 
 // The exit codes, beside 0. Scripts rely on them.

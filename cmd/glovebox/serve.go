@@ -247,6 +247,9 @@ func (c *runCmd) startLocal(a *app) (url string, stop func(), err error) {
 		b.record = &lockedWriter{w: f}
 		b.undo = append(b.undo, f.Close)
 	}
+	if err := b.checkModel(b.defaultModel(), false); err != nil { // before minutes go into an image
+		return "", nil, err
+	}
 	ctx, release := interruptible()
 	defer release()
 	if err := b.buildFirst(ctx, a); err != nil {
