@@ -29,7 +29,7 @@ type BuildOptions struct {
 // Only one build of an image runs at a time on a machine; others wait for it.
 // It needs the Debian package mmdebstrap and, for an ordinary user, uidmap
 // and entries in /etc/subuid and /etc/subgid. It takes about five minutes
-// and 8 GiB of temporary space.
+// and 9 GiB of temporary space, in TMPDIR or else in /var/tmp.
 func (s Store) Build(ctx context.Context, o BuildOptions) (Image, error) {
 	if img, err := s.Current(); err == nil && !o.Force {
 		return img, nil
@@ -40,7 +40,11 @@ func (s Store) Build(ctx context.Context, o BuildOptions) (Image, error) {
 	if err := os.MkdirAll(s.Dir, 0o755); err != nil {
 		return Image{}, fmt.Errorf("make the image directory: %w", err)
 	}
-	unlock, err := s.lock(ctx)
+	unlock, err := s.lock(ctx, func() {
+		if o.Log != nil {
+			fmt.Fprintln(o.Log, "Another process builds an image here: waiting until it has ended.")
+		}
+	})
 	if err != nil {
 		return Image{}, err
 	}
@@ -115,7 +119,7 @@ func bootstrap(ctx context.Context, dir string, o BuildOptions) error {
 	}
 	cmd := exec.CommandContext(ctx, "mmdebstrap", args...)
 	cmd.Dir = "/"
-	cmd.Env = append(os.Environ(), o.Host.Env...)
+	cmd.Env = append(append(os.Environ(), tempEnv(os.Getenv, "/var/tmp")...), o.Host.Env...)
 	var tail tailWriter
 	cmd.Stdout, cmd.Stderr = nil, &tail
 	if o.Log != nil {
@@ -136,6 +140,15 @@ func bootstrap(ctx context.Context, dir string, o BuildOptions) error {
 	return nil
 }
 
+// tempEnv has the file system made in dir where TMPDIR does not say where: /tmp
+// is in memory on many hosts, Debian 13 among them, and often too small for it.
+func tempEnv(getenv func(string) string, dir string) []string {
+	if fi, err := os.Stat(dir); getenv("TMPDIR") != "" || err != nil || !fi.IsDir() {
+		return nil
+	}
+	return []string{"TMPDIR=" + dir}
+}
+
 // quote makes s one word of a hook.
 func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
 
@@ -151,7 +164,7 @@ func bootstrapHint(output string) string {
 	case strings.Contains(output, "pip/_vendor"), strings.Contains(output, "No matching distribution"), strings.Contains(output, "npm error"), strings.Contains(output, "npm ERR"):
 		return "check that pip and npm on this host can install packages; the build uses their settings"
 	case strings.Contains(output, "No space left"):
-		return "about 8 GiB are needed in TMPDIR and the data directory"
+		return "about 9 GiB are needed in TMPDIR (/var/tmp if it is not set), and 3 GiB in the data directory"
 	case strings.Contains(output, "keyring"), strings.Contains(output, "NO_PUBKEY"):
 		return "run: sudo apt-get install -y debian-archive-keyring"
 	}
@@ -179,8 +192,9 @@ func publish(from, to string) error {
 	return d.Sync()
 }
 
-// lock takes an exclusive lock on a file, waiting until ctx ends.
-func lock(ctx context.Context, path string) (unlock func(), err error) {
+// lock takes an exclusive lock on a file, waiting until ctx ends. If it has to
+// wait, it calls waits once.
+func lock(ctx context.Context, path string, waits func()) (unlock func(), err error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("open the build lock: %w", err)
@@ -197,6 +211,10 @@ func lock(ctx context.Context, path string) (unlock func(), err error) {
 		if !errors.Is(err, syscall.EWOULDBLOCK) {
 			f.Close()
 			return nil, fmt.Errorf("lock %s: %w", path, err)
+		}
+		if waits != nil {
+			waits()
+			waits = nil
 		}
 		select {
 		case <-ctx.Done():

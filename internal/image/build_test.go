@@ -37,21 +37,38 @@ func TestCurrentNamesTheCommand(t *testing.T) {
 func TestLockWaitsAndGivesUp(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "lock")
-	unlock, err := lock(t.Context(), path)
-	if err != nil {
-		t.Fatal(err)
+	waited := 0
+	waits := func() { waited++ }
+	unlock, err := lock(t.Context(), path, waits)
+	if err != nil || waited != 0 {
+		t.Fatalf("first lock: %v, said %d times that it waits; want 0", err, waited)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := lock(ctx, path); !errors.Is(err, context.Canceled) {
-		t.Fatalf("second lock: %v; want context.Canceled", err)
+	if _, err := lock(ctx, path, waits); !errors.Is(err, context.Canceled) || waited != 1 {
+		t.Fatalf("second lock: %v, said %d times that it waits; want context.Canceled, 1", err, waited)
 	}
 	unlock()
-	unlock, err = lock(t.Context(), path)
+	unlock, err = lock(t.Context(), path, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	unlock()
+}
+
+func TestTempEnvKeepsOutOfMemory(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	set := func(v string) func(string) string { return func(string) string { return v } }
+	if got := tempEnv(set(""), dir); len(got) != 1 || got[0] != "TMPDIR="+dir {
+		t.Errorf("without TMPDIR: %q; want %q", got, "TMPDIR="+dir)
+	}
+	if got := tempEnv(set("/elsewhere"), dir); got != nil {
+		t.Errorf("with TMPDIR: %q; want it as it is", got)
+	}
+	if got := tempEnv(set(""), filepath.Join(dir, "missing")); got != nil {
+		t.Errorf("where the directory is missing: %q; want none", got)
+	}
 }
 
 func TestPackagesAreNames(t *testing.T) {

@@ -91,7 +91,7 @@ func (s Store) Prune(ctx context.Context) ([]Image, error) {
 	if err != nil || len(images) == 0 {
 		return nil, err
 	}
-	unlock, err := s.lock(ctx)
+	unlock, err := s.lock(ctx, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -113,8 +113,9 @@ func (s Store) Prune(ctx context.Context) ([]Image, error) {
 }
 
 // lock keeps other builders out, and removes what those that died have left.
-func (s Store) lock(ctx context.Context) (unlock func(), err error) {
-	unlock, err = lock(ctx, filepath.Join(s.Dir, "build.lock"))
+// If it has to wait for them, it calls waits once, unless that is nil.
+func (s Store) lock(ctx context.Context, waits func()) (unlock func(), err error) {
+	unlock, err = lock(ctx, filepath.Join(s.Dir, "build.lock"), waits)
 	if err != nil {
 		return nil, err
 	}

@@ -144,7 +144,7 @@ func (s Store) Pull(ctx context.Context, ref string, o PullOptions) (Image, erro
 	if err := os.MkdirAll(s.Dir, 0o755); err != nil {
 		return Image{}, fmt.Errorf("make the image directory: %w", err)
 	}
-	unlock, err := s.lock(ctx)
+	unlock, err := s.lock(ctx, nil)
 	if err != nil {
 		return Image{}, err
 	}
