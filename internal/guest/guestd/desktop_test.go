@@ -75,6 +75,16 @@ func desktopRoot(t *testing.T) string {
 	return root
 }
 
+// listen listens on a free port.
+func listen(t *testing.T) net.Listener {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
 func TestDesktop(t *testing.T) {
 	t.Parallel()
 	root := desktopRoot(t)
@@ -83,14 +93,7 @@ func TestDesktop(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	listen := func() net.Listener {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		return l
-	}
-	page, lab := listen(), listen()
+	page, lab := listen(t), listen(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	r, w := io.Pipe()

@@ -128,9 +128,11 @@ func TestDesktop(t *testing.T) {
 		t.Errorf("%+v, %v", s, err)
 	}
 	run(t, c, sh("pkill -STOP Xvnc"))
+	stopping, cancel := context.WithTimeout(ctx, 2*time.Minute)
+	defer cancel()
 	var err error
 	for err == nil { // it may answer for a moment yet
-		_, err = c.Screenshot(ctx, guest.ShotRequest{})
+		_, err = c.Screenshot(stopping, guest.ShotRequest{})
 	}
 	if glovebox.CodeOf(err) != glovebox.CodeUnavailable || !strings.Contains(err.Error(), "locked up") {
 		t.Errorf("locked up: %v", err)
