@@ -26,6 +26,9 @@ var guestEnv = []string{
 	"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/root", "LANG=C.UTF-8", "GOTRACEBACK=single",
 }
 
+// shmBytes is the size of /dev/shm. It counts as memory.
+const shmBytes = 256 << 20
+
 // specOf describes a sandbox to gVisor. The root file system and the guest's
 // come as descriptors, in the order of the mounts; the sources named here are
 // only names.
@@ -60,6 +63,9 @@ func specOf(id string, processes int64) *specs.Spec {
 			{Destination: "/sys", Type: "sysfs", Source: "sysfs", Options: []string{"ro", "nosuid", "noexec"}},
 			{Destination: "/sys/fs/cgroup", Type: "cgroup", Source: "cgroup", Options: []string{"nosuid", "noexec"}},
 			{Destination: "/dev", Type: "dev", Source: "dev"},
+			// What gVisor has there is for root alone: no semaphore and no
+			// shared memory of POSIX, so no multiprocessing of Python's.
+			{Destination: "/dev/shm", Type: "tmpfs", Source: "shm", Options: []string{"nosuid", "nodev", "noexec", "mode=1777", "size=" + strconv.Itoa(shmBytes)}},
 			// gVisor mounts a tmpfs over an empty /tmp, which would be memory
 			// and not count as disk, unless the spec has a mount there; one of
 			// a type that it does not know it skips.

@@ -23,7 +23,7 @@ import (
 // templateFormat is raised when templates of former versions can't be used:
 // when what the driver gives to gVisor, or what it expects in a template,
 // changes.
-const templateFormat = 1
+const templateFormat = 2
 
 // manifestFile describes a template. It is written last.
 const manifestFile = "manifest.json"

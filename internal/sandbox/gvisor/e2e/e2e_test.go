@@ -104,11 +104,11 @@ func TestGuest(t *testing.T) {
 		if err != nil {
 			t.Fatalf("stream %d: %v", i, err)
 		}
-		out, err := run(ctx, c, "sh", "-c", "id -u; pwd; echo data > f; cat f; touch /tmp/x && echo tmp; ls -d /.glovebox/*; git --version")
+		out, err := run(ctx, c, "sh", "-c", "id -u; pwd; echo data > f; cat f; touch /tmp/x && echo tmp; touch /dev/shm/x && df -k --output=size /dev/shm; ls -d /.glovebox/*; git --version")
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, want := range []string{"1000\n", "/workspace\n", "data\n", "tmp\n", "/.glovebox/glovebox\n", "git version"} {
+		for _, want := range []string{"1000\n", "/workspace\n", "data\n", "tmp\n", " 262144\n", "/.glovebox/glovebox\n", "git version"} {
 			if !strings.Contains(out, want) {
 				t.Errorf("stream %d: the output has no %q: %s", i, want, out)
 			}
