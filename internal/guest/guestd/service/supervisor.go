@@ -20,7 +20,7 @@ const (
 	firstPause   = 250 * time.Millisecond // before the first restart
 	longestPause = 30 * time.Second
 	healthyAfter = time.Minute      // after which a service's restarts count from anew
-	readyWithin  = 2 * time.Minute  // from start to healthy, on a slow machine; then it is killed
+	readyWithin  = 80 * time.Second // from start to healthy; then it is killed, so that it can start anew in the 2 min that a host waits
 	killAfter    = 5 * time.Second  // from SIGTERM to SIGKILL
 	connectWait  = 30 * time.Second // for a service that someone connects to
 )
