@@ -79,7 +79,7 @@ func AwaitGone(path string, deadline time.Time) error {
 	if err != nil {
 		return err
 	}
-	defer release(f)
+	defer Unlock(f)
 	for {
 		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 		if err == nil {
@@ -92,10 +92,10 @@ func AwaitGone(path string, deadline time.Time) error {
 	}
 }
 
-// release ends a lock and closes its file. Closing it alone would not do: a
-// process that is just being started, for whatever, has a copy of the
-// descriptor until it executes its program, and the lock lasts as long.
-func release(f *os.File) {
+// Unlock ends the lock that f has, if it has one, and closes f. Closing it alone
+// would not do: a process that is just being started, for whatever, has a copy
+// of the descriptor until it executes its program, and the lock lasts as long.
+func Unlock(f *os.File) {
 	_ = unix.Flock(int(f.Fd()), unix.LOCK_UN)
 	f.Close()
 }
@@ -108,8 +108,15 @@ func MakeDir(ctx context.Context, dir string) (unlock func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	defer release(parent)
-	for unix.Flock(int(parent.Fd()), unix.LOCK_SH|unix.LOCK_NB) != nil { // someone is in Left
+	defer Unlock(parent)
+	for {
+		err := unix.Flock(int(parent.Fd()), unix.LOCK_SH|unix.LOCK_NB)
+		if err == nil {
+			break
+		}
+		if err != unix.EWOULDBLOCK && err != unix.EINTR { // else someone is in Left
+			return nil, fmt.Errorf("lock %s: %w", parent.Name(), err)
+		}
 		if err := pause(ctx); err != nil {
 			return nil, err
 		}
@@ -135,7 +142,7 @@ func Left(dir string) bool {
 	if err != nil {
 		return false
 	}
-	defer release(parent)
+	defer Unlock(parent)
 	return unix.Flock(int(parent.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil
 }
 
@@ -182,10 +189,10 @@ func TryLockDir(dir string) (unlock func(), err error) {
 		held, err1 := f.Stat()
 		named, err2 := os.Lstat(dir)
 		if err1 == nil && err2 == nil && os.SameFile(held, named) {
-			return func() { release(f) }, nil
+			return func() { Unlock(f) }, nil
 		}
 	}
-	release(f)
+	Unlock(f)
 	if err != nil && !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR) {
 		return nil, fmt.Errorf("lock %s: %w", dir, err)
 	}

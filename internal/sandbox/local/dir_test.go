@@ -51,7 +51,7 @@ func TestMakeDir(t *testing.T) {
 	if left() {
 		t.Error("one that is being made is taken for one that was left")
 	}
-	release(maker)
+	Unlock(maker)
 	if !left() {
 		t.Error("one that was left is not seen afterwards")
 	}
@@ -89,7 +89,7 @@ func TestLockEndsWithCopies(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer unix.Close(dup)
-	release(f)
+	Unlock(f)
 	again, err := TryLockDir(dir)
 	if err != nil || again == nil {
 		t.Fatalf("it is locked still: %v", err)

@@ -2,9 +2,7 @@ package pool
 
 import (
 	"context"
-	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/glovebox-dev/glovebox"
@@ -136,7 +134,9 @@ func (d *Driver) prune(ctx context.Context) {
 // removeLeft removes the ready machines, and the locks, of owners that died. It
 // takes no notice of an end of ctx: what lives shortly leaves nothing, either.
 func (d *Driver) removeLeft(ctx context.Context) {
-	infos, err := d.base.List(context.WithoutCancel(ctx))
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTime)
+	defer cancel()
+	infos, err := d.base.List(ctx)
 	if err != nil {
 		d.o.Log.Warn("can't look for ready machines that are left", "error", err)
 		return
@@ -153,8 +153,6 @@ func (d *Driver) removeLeft(ctx context.Context) {
 	}
 	locks, _ := filepath.Glob(filepath.Join(d.o.Dir, "*.lock"))
 	for _, l := range locks {
-		if owner := strings.TrimSuffix(filepath.Base(l), ".lock"); !d.alive(owner) {
-			os.Remove(l)
-		}
+		removeLock(l)
 	}
 }

@@ -15,14 +15,10 @@ import (
 	"maps"
 	"net"
 	"os"
-	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/glovebox-dev/glovebox"
 	"github.com/glovebox-dev/glovebox/internal/guest"
@@ -342,61 +338,6 @@ func (d *Driver) look() {
 	case d.wake <- struct{}{}:
 	default:
 	}
-}
-
-func (d *Driver) lockPath(owner string) string { return filepath.Join(d.o.Dir, owner+".lock") }
-
-// lockTries is how often a new owner tries to lock its file, which another that
-// starts at the same moment may take for that of a dead one.
-const lockTries = 1000
-
-// holdLock makes a file and holds its lock.
-func holdLock(path string) (*os.File, error) {
-	for try := 1; ; try++ {
-		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_CLOEXEC, 0o600)
-		if err != nil {
-			return nil, err
-		}
-		err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-		if err == nil {
-			// Before it was locked it may have been removed, and made anew.
-			var held, named os.FileInfo
-			if held, err = f.Stat(); err == nil {
-				if named, err = os.Stat(path); err == nil && !os.SameFile(held, named) {
-					err = os.ErrNotExist
-				}
-			}
-			if err == nil {
-				return f, nil
-			}
-		}
-		f.Close()
-		if !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, os.ErrNotExist) || try == lockTries {
-			return nil, fmt.Errorf("lock %s: %w", path, err)
-		}
-		runtime.Gosched()
-	}
-}
-
-// alive reports whether the owner of ready machines lives.
-func (d *Driver) alive(owner string) bool {
-	if owner == d.owner {
-		return true
-	}
-	if !glovebox.ValidID(owner) {
-		return false
-	}
-	f, err := os.Open(d.lockPath(owner))
-	if err != nil {
-		return false
-	}
-	defer f.Close()
-	if unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB) != nil {
-		return true
-	}
-	// A process that is just being started may have a copy of the descriptor.
-	_ = unix.Flock(int(f.Fd()), unix.LOCK_UN)
-	return false
 }
 
 // available returns how many bytes of memory the host has to spare.

@@ -15,6 +15,7 @@ import (
 	"github.com/glovebox-dev/glovebox"
 	"github.com/glovebox-dev/glovebox/internal/guest"
 	"github.com/glovebox-dev/glovebox/internal/sandbox"
+	"github.com/glovebox-dev/glovebox/internal/sandbox/local"
 )
 
 const (
@@ -51,7 +52,9 @@ func (d *Driver) Run(ctx context.Context) {
 	d.mu.Unlock()
 	// Also if nothing is to be made, or ctx has ended already.
 	if unlock, ok, err := d.tryLock(); err == nil && ok {
-		d.removeMakers(context.WithoutCancel(ctx))
+		left, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
+		d.removeMakers(left)
+		cancel()
 		unlock()
 	}
 	retry := firstRetry
@@ -320,11 +323,7 @@ func (d *Driver) tryLock() (unlock func(), ok bool, err error) {
 	err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 	switch {
 	case err == nil:
-		return func() {
-			// A process that is just being started may have a copy of the descriptor.
-			_ = unix.Flock(int(f.Fd()), unix.LOCK_UN)
-			f.Close()
-		}, true, nil
+		return func() { local.Unlock(f) }, true, nil
 	case errors.Is(err, unix.EWOULDBLOCK), errors.Is(err, unix.EINTR):
 		err = nil
 	}
