@@ -20,6 +20,7 @@ const (
 	frameQuality   = 60
 
 	frameTimeout = 5 * time.Second // a locked-up display answers within it
+	keepTimeout  = time.Minute     // a disk, or a store of blobs, may be slower
 	frameGrace   = time.Second     // for the last one, when the job is done
 
 	maxFrame       = 256 << 10 // bytes; a screen of noise has fewer
@@ -140,7 +141,9 @@ func (rec *recorder) capture(step int64) string {
 		err = checkFrame(shot)
 	}
 	if err == nil {
-		err = rec.keep(rec.ctx, step, shot) // a disk may be slower than a display
+		ctx, cancel = context.WithTimeout(rec.ctx, keepTimeout)
+		err = rec.keep(ctx, step, shot)
+		cancel()
 	}
 	if err != nil {
 		rec.h.r.log.Debug("no picture of the screen", "step", step, "error", err)
