@@ -3,6 +3,7 @@
 package proc
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -227,57 +228,63 @@ func (p *Process) Resize(rows, cols uint16) error {
 // TTY reports whether the process has a terminal.
 func (p *Process) TTY() bool { return p.cmd.TTY }
 
+// killWait is how long what was killed may take to be gone.
+const killWait = 2 * time.Second
+
 // Signal sends a signal to the process group, and to everything that was
 // started from it and left the group. If nothing is left, that is no error.
-// After SIGKILL it waits until nothing is, for at most [killWait].
+// After SIGKILL it waits until nothing is, for about two seconds at most.
 func (p *Process) Signal(sig syscall.Signal) error {
-	pid := p.pidNow()
-	var first error
-	kill := func(pid int) {
-		if err := syscall.Kill(pid, sig); err != nil && !errors.Is(err, syscall.ESRCH) && first == nil {
-			first = err
-		}
+	until := time.Now().Add(killWait)
+	ended := !p.running()
+	left, err := p.send(sig, until)
+	if sig != syscall.SIGKILL || ended && left == 0 {
+		return err
 	}
+	// A process that forked while it was looked at, and then died, may leave a
+	// child that this look missed: the next one does not.
 	pause := time.Millisecond
-	for begin, empty, look := time.Now(), 0, 0; ; look++ {
-		// Who left the group is found while those from whom it descends are
-		// there. While the leader has not been waited for its group can't be
-		// another's.
-		running := p.running()
-		fam := family(pid, p.marker, os.Getpid())
-		if running {
-			kill(-pid)
-		}
-		left := 0
-		for _, s := range fam {
-			if running && s.pgrp == pid {
-				left++
-				continue
-			}
-			if !running && !hasMarker(s.pid, []byte(p.marker), begin.Add(killWait)) {
-				continue // the pid may be another's by now
-			}
-			left++
-			kill(s.pid)
-		}
-		if sig != syscall.SIGKILL || look == 0 && left == 0 && !running {
-			return first
-		}
-		// A process that forked while it was looked at, and then died, may leave
-		// a child that this look missed: the next one does not.
+	for empty := 0; empty < 2 && time.Now().Before(until); {
+		time.Sleep(pause) //nolint:forbidigo // nothing tells when a process that is no child has died
+		pause = min(2*pause, 50*time.Millisecond)
+		var again error
+		left, again = p.send(sig, until)
+		err = cmp.Or(err, again)
 		if empty++; left > 0 {
 			empty = 0
 		}
-		if empty == 2 || time.Since(begin) > killWait {
-			return first
-		}
-		time.Sleep(pause) //nolint:forbidigo // nothing tells when a process that is no child has died
-		pause = min(2*pause, 50*time.Millisecond)
 	}
+	return err
 }
 
-// killWait is how long what was killed may take to be gone.
-const killWait = 2 * time.Second
+// send sends a signal once, and returns how many processes there were. It waits
+// until a time for those that start another program.
+func (p *Process) send(sig syscall.Signal, until time.Time) (left int, err error) {
+	pid := p.pidNow()
+	kill := func(pid int) {
+		if kerr := syscall.Kill(pid, sig); kerr != nil && !errors.Is(kerr, syscall.ESRCH) {
+			err = cmp.Or(err, kerr)
+		}
+	}
+	// Who left the group is found while those from whom it descends are there.
+	// While the leader has not been waited for its group can't be another's.
+	running := p.running()
+	fam := family(pid, p.marker, os.Getpid())
+	if running {
+		kill(-pid)
+	}
+	for _, s := range fam {
+		switch {
+		case running && s.pgrp == pid: // it was sent to the group
+		case !running && !hasMarker(s.pid, []byte(p.marker), until):
+			continue // the pid may be another's by now
+		default:
+			kill(s.pid)
+		}
+		left++
+	}
+	return left, err
+}
 
 // Written returns how much output there is so far, in bytes.
 func (p *Process) Written() int64 {
