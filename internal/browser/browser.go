@@ -206,8 +206,9 @@ func (b *Browser) closeTab(ctx context.Context, id string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 3*time.Second)
 	defer cancel()
 	gone := b.leave(id)
-	if b.c.call(ctx, "", "Target.closeTarget", object{"targetId": id}, nil) != nil {
-		b.left(id) // most likely it was gone before
+	err := b.c.call(ctx, "", "Target.closeTarget", object{"targetId": id}, nil)
+	if _, refused := errors.AsType[*protocolError](err); refused {
+		b.left(id) // it was gone before
 	}
 	if gone == nil {
 		return
