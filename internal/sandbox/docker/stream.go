@@ -20,6 +20,7 @@ import (
 // Dial implements [sandbox.Driver]. The stream is the standard input and
 // output of a process in the container that joins them to the guest.
 func (d *Driver) Dial(ctx context.Context, id sandbox.ID) (net.Conn, error) {
+	late := time.After(callTimeout)
 	for {
 		if err := d.thaw(ctx, id); err != nil {
 			return nil, err
@@ -31,6 +32,8 @@ func (d *Driver) Dial(ctx context.Context, id sandbox.ID) (net.Conn, error) {
 		case errdefs.IsConflict(err): // it was paused again, or has ended: thaw tells
 			select {
 			case <-time.After(removing):
+			case <-late: // neither, whatever the engine says
+				return nil, engineError("dial sandbox", err)
 			case <-ctx.Done():
 				return nil, engineError("dial sandbox", context.Cause(ctx))
 			}
