@@ -412,8 +412,9 @@ func TestServicesAndPorts(t *testing.T) {
 	}
 	kernel := []guest.Listener{{Port: 40000, PID: 7, Command: "python3"}} // a server
 	for port := range uint16(kernelPorts) {
-		kernel = append(kernel, guest.Listener{Port: 41000 + port, PID: 8, Command: "python3"})
+		kernel = append(kernel, guest.Listener{Port: 16000 + 10_000*(port%4) + port, PID: 8, Command: "python3"})
 	}
+	kernel = append(kernel, guest.Listener{Port: 57230, PID: 9, Command: guest.KernelCommand}) // the only one of a kernel on files
 	e, id = liveEnv(t, &fakeMachine{listeners: kernel})
 	want = `{"ports":[{"port":40000,"process":"python3","url":"/jobs/` + id + `/preview/40000/"}]}` + "\n"
 	if got := string(e.do("GET", "/jobs/"+id+"/ports", "").body); got != want {

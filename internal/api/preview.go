@@ -15,7 +15,7 @@ import (
 
 // serviceCommands are programs of the machine itself: what they listen on is
 // reached by other ways.
-var serviceCommands = []string{"Xvnc", "Xtigervnc", "chromium", "chrome", "jupyter-server", "jupyter-lab"}
+var serviceCommands = []string{"Xvnc", "Xtigervnc", "chromium", "chrome", "jupyter-server", "jupyter-lab", guest.KernelCommand}
 
 // kernelCommands are programs that run kernels, which listen for their own ends
 // on kernelPorts ports each, from randomPorts on. What else they run, such as a
@@ -23,7 +23,7 @@ var serviceCommands = []string{"Xvnc", "Xtigervnc", "chromium", "chrome", "jupyt
 var kernelCommands = []string{"python", "python3", "deno"}
 
 const (
-	randomPorts = 32768
+	randomPorts = 16000 // gVisor's; Linux gives them from 32768 on
 	kernelPorts = 5
 )
 

@@ -134,6 +134,9 @@ type Listener struct {
 	Command string // its name
 }
 
+// KernelCommand is the Command of a kernel that listens for its own ends.
+const KernelCommand = "glovebox-kernel"
+
 // Stats is what the sandbox uses.
 type Stats struct {
 	MemoryBytes int64

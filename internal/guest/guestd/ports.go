@@ -3,6 +3,7 @@
 package guestd
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"net"
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	"github.com/glovebox-dev/glovebox"
+	"github.com/glovebox-dev/glovebox/internal/guest"
 	"github.com/glovebox-dev/glovebox/internal/guest/guestpb"
 	"github.com/glovebox-dev/glovebox/internal/guest/wire"
 )
@@ -128,11 +130,23 @@ func nameListeners(inodes map[string][]*guestpb.Listener) {
 				continue
 			}
 			comm, _ := os.ReadFile(dir + "/comm")
+			line, _ := os.ReadFile(dir + "/cmdline")
 			for _, l := range inodes[link] {
 				if l.Pid == 0 {
 					l.Pid, l.Command = int64(pid), strings.TrimSpace(string(comm))
+					if ofKernel(l.Port, line) {
+						l.Command = guest.KernelCommand
+					}
 				}
 			}
 		}
 	}
+}
+
+// ofKernel reports whether a kernel listens on a port for its own ends. Even one
+// that talks over sockets of files has a random port, for the output of its
+// children. What listens on a port that someone chose is the job's.
+func ofKernel(port uint32, cmdline []byte) bool {
+	const random = 16000 // gVisor gives such ports from here on, Linux from 32768
+	return port >= random && bytes.Contains(cmdline, []byte("\x00/etc/glovebox/jupyter/"))
 }
