@@ -150,11 +150,9 @@ export const isRefusal = (err: unknown): boolean => err instanceof ApiError && e
 
 /** An error in words, whatever was thrown. */
 export function message(err: unknown): string {
-  if (err instanceof ApiError) return err.hint ? `${err.message} ${sentence(err.hint)}` : err.message;
+  if (err instanceof ApiError) return err.hint ? `${stopped(err.message)} ${stopped(err.hint.charAt(0).toUpperCase() + err.hint.slice(1))}` : err.message;
   return err instanceof Error ? err.message : String(err);
 }
 
-function sentence(s: string): string {
-  const text = s.charAt(0).toUpperCase() + s.slice(1);
-  return /[.!?]$/.test(text) ? text : text + ".";
-}
+/** Ends what would run into what follows. */
+const stopped = (s: string): string => (/[.!?]$/.test(s) ? s : s + ".");

@@ -42,9 +42,11 @@ export function Framed({ port, title, path }: { port: number | "notebook"; title
   const [place, setPlace] = useState<Place | null>(null);
   const [error, setError] = useState("");
   const [round, setRound] = useState(0);
+  const [loaded, setLoaded] = useState(false);
   useEffect(() => {
     let gone = false;
     setPlace(null);
+    setLoaded(false);
     setError("");
     makePlace(id, port === "notebook" ? { notebook: true, path } : { port, path }).then(
       (p) => !gone && setPlace(p),
@@ -87,10 +89,12 @@ export function Framed({ port, title, path }: { port: number | "notebook"; title
         </Notice>
       ) : place ? (
         // Where it has no origin of its own, the frame gives it none either.
-        <iframe ref={frame} title={title} src={place.url} referrerPolicy="no-referrer" sandbox={`allow-scripts allow-forms allow-modals allow-popups allow-downloads${place.own ? " allow-same-origin" : ""}`} />
-      ) : (
-        <div className="loading">
+        <iframe ref={frame} onLoad={() => setLoaded(true)} title={title} src={place.url} referrerPolicy="no-referrer" sandbox={`allow-scripts allow-forms allow-modals allow-popups allow-downloads${place.own ? " allow-same-origin" : ""}`} />
+      ) : null}
+      {!error && (!place || (port === "notebook" && !loaded)) && (
+        <div className="loading" role="status">
           <Spinner />
+          {port === "notebook" && <p>JupyterLab starts when it is first opened. That takes a moment.</p>}
         </div>
       )}
     </div>

@@ -18,7 +18,8 @@ export function useSideTabs(narrow: boolean): Tab[] {
   const { history, view, ended } = useJob();
   const mayControl = useMayControl();
   const tabs: Tab[] = [];
-  if (narrow) tabs.push({ id: "activity", label: "Activity", icon: "list" });
+  // A question is answered there; who looks at the screen would not see it.
+  if (narrow) tabs.push({ id: "activity", label: "Activity", icon: "list", badge: view.question && mayControl ? "asks" : undefined, tone: "warn" });
   if (view.status === "complete" || view.error || view.artifact || ended) tabs.push({ id: "result", label: "Result", icon: "flag" });
   tabs.push({ id: "screen", label: "Screen", icon: "screen" }, { id: "files", label: "Files", icon: "folder" });
   if (ended || mayControl) tabs.push({ id: "terminal", label: "Terminal", icon: "terminal" });

@@ -161,7 +161,7 @@ describe("a new job", () => {
     await open("#/new");
     fireEvent.change(await screen.findByLabelText("Task"), { target: { value: "build it" } });
     fireEvent.click(screen.getByText(/Start the job/));
-    const note = await screen.findByText("there is no model x Name one.");
+    const note = await screen.findByText("there is no model x. Name one.");
     expect(screen.getByLabelText("Provider and name").getAttribute("aria-describedby")).toBe(note.id);
   });
 });
@@ -249,6 +249,22 @@ describe("a job", () => {
     expect(sent.path).toBe("jobs/j1/messages");
     expect(sent.headers.get("Content-Type")).toMatch("text/plain");
     expect(sent.body === log).toBe(true);
+  });
+
+  it("says on a narrow page, whatever is shown, that the agent asks", async () => {
+    const wide = window.matchMedia;
+    window.matchMedia = ((query: string) => ({ ...wide(query), matches: query.includes("max-width"), addEventListener() {}, removeEventListener() {} })) as typeof matchMedia;
+    try {
+      answers = (_, path) => (path.includes("/events") ? { text: "" } : { json: view({ status: "running", phase: "waiting", question: "Which port?", artifact: undefined, summary: "", verification: [] }) });
+      await open("#/jobs/j1?tab=files");
+      expect((await screen.findByRole("tab", { name: /Activity/ })).textContent).toContain("asks");
+      cleanup();
+      answers = (_, path) => (path.includes("/events") ? { text: "" } : { json: view({ status: "running", phase: "working", artifact: undefined, summary: "", verification: [] }) });
+      await open("#/jobs/j2?tab=files");
+      expect((await screen.findByRole("tab", { name: /Activity/ })).textContent).toBe("Activity");
+    } finally {
+      window.matchMedia = wide;
+    }
   });
 
   it("does not offer the exact request to who may only watch", async () => {

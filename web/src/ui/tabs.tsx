@@ -6,6 +6,7 @@ export interface Tab {
   label: string;
   icon: IconName;
   badge?: string;
+  tone?: "warn"; // of the badge: bad, if left out
 }
 
 /** Tabs as the ARIA practices have them: arrows move, one is in the tab order. */
@@ -26,24 +27,26 @@ export function Tabs({ label, tabs, value, onChange, children }: { label: string
   };
   return (
     <div className="tabs">
-      <div className="tab-list" role="tablist" aria-label={label} ref={list} onKeyDown={move}>
-        {tabs.map((t) => (
-          <button
-            key={t.id}
-            type="button"
-            role="tab"
-            data-tab={t.id}
-            id={`tab-${t.id}`}
-            aria-selected={t.id === value}
-            aria-controls={`panel-${t.id}`}
-            tabIndex={t.id === value ? 0 : -1}
-            onClick={() => onChange(t.id)}
-          >
-            <Icon name={t.icon} />
-            <span>{t.label}</span>
-            {t.badge && <span className="tab-badge">{t.badge}</span>}
-          </button>
-        ))}
+      <div className="tab-bar">
+        <div className="tab-list" role="tablist" aria-label={label} ref={list} onKeyDown={move}>
+          {tabs.map((t) => (
+            <button
+              key={t.id}
+              type="button"
+              role="tab"
+              data-tab={t.id}
+              id={`tab-${t.id}`}
+              aria-selected={t.id === value}
+              aria-controls={`panel-${t.id}`}
+              tabIndex={t.id === value ? 0 : -1}
+              onClick={() => onChange(t.id)}
+            >
+              <Icon name={t.icon} />
+              <span>{t.label}</span>
+              {t.badge && <span className={`tab-badge ${t.tone ?? ""}`}>{t.badge}</span>}
+            </button>
+          ))}
+        </div>
       </div>
       <div className="tab-panel" role="tabpanel" id={`panel-${value}`} aria-labelledby={`tab-${value}`} tabIndex={-1}>
         {children}
