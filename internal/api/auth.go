@@ -24,10 +24,14 @@ type caller struct {
 // believed for tokenTTL, which is how long a deleted one goes on working;
 // tokens that were not found cost their address a try. An address without
 // tries left can use those that were found before: to look again for one of
-// these is no guess.
+// these is no guess. Others are looked up in their turn: behind a proxy all
+// people have one address, and one who guesses must not keep the rest out. A
+// place among those that are looked up is held for a pause by each guess, and
+// given back at once by a token that is found.
 type authenticator struct {
 	tokens store.Tokens
 	now    func() time.Time
+	pause  func() // of guessPause
 
 	mu    sync.Mutex
 	known map[[32]byte]knownToken
@@ -43,6 +47,9 @@ type knownToken struct {
 type tries struct {
 	left float64
 	at   time.Time
+
+	waiting int           // tokens beyond them that are looked up, or are to be
+	places  chan struct{} // of them, those that are; nil before the first
 }
 
 const (
@@ -50,12 +57,16 @@ const (
 	maxKnown   = 10_000 // tokens remembered at once
 	maxTries   = 20     // failures in a row from one address
 	tryEvery   = time.Second
-	maxTried   = 10_000 // addresses remembered at once
+	guessPause = time.Second // before a wrong token beyond the tries is answered
+	maxGuesses = 20          // of one address in such a pause at once
+	maxWaiting = 500         // of one address, with those that wait for it
+	maxTried   = 10_000      // addresses remembered at once
 	maxTokenLn = 200
 )
 
 func (a *authenticator) init(t store.Tokens, now func() time.Time) {
 	a.tokens, a.now = t, now
+	a.pause = func() { <-time.After(guessPause) }
 	a.known, a.tries = map[[32]byte]knownToken{}, map[string]*tries{}
 }
 
@@ -92,18 +103,23 @@ func (a *authenticator) lookup(ctx context.Context, hash [32]byte, ip string) (g
 	now := a.now()
 	a.mu.Lock()
 	k, ok := a.known[hash]
-	wait := a.exhausted(ip, now)
+	slow := a.exhausted(ip, now)
 	a.mu.Unlock()
 	if ok && now.Before(k.until) {
 		return k.token, nil
 	}
-	if wait && !ok {
-		return glovebox.Token{}, withStatus(http.StatusTooManyRequests, &glovebox.Error{
-			Code: glovebox.CodeUnavailable, Field: "Authorization", Msg: "too many wrong tokens from this address", Hint: "wait a few seconds and check the token",
-		}, "Retry-After", "5")
+	if slow != nil && !ok {
+		if err := a.enter(ctx, slow); err != nil {
+			return glovebox.Token{}, err
+		}
+		defer a.leave(slow)
 	}
 	t, err := a.tokens.TokenByHash(ctx, hash)
 	if glovebox.CodeOf(err) == glovebox.CodeNotFound || (err == nil && subtle.ConstantTimeCompare(t.Hash[:], hash[:]) != 1) {
+		if slow != nil && !ok {
+			a.pause() // also where the client has gone away: its place stays taken
+			return glovebox.Token{}, tooManyGuesses()
+		}
 		a.mu.Lock()
 		delete(a.known, hash)
 		a.failed(ip, now)
@@ -122,18 +138,58 @@ func (a *authenticator) lookup(ctx context.Context, hash [32]byte, ip string) (g
 	return *t, nil
 }
 
-// exhausted reports whether ip has no tries left.
-func (a *authenticator) exhausted(ip string, now time.Time) bool {
+// enter waits for a place to look a token up in, for an address without tries.
+func (a *authenticator) enter(ctx context.Context, t *tries) error {
+	a.mu.Lock()
+	if t.waiting >= maxWaiting {
+		a.mu.Unlock()
+		return tooManyGuesses()
+	}
+	t.waiting++
+	if t.places == nil {
+		t.places = make(chan struct{}, maxGuesses)
+	}
+	a.mu.Unlock()
+	select {
+	case t.places <- struct{}{}: // in the order in which they came
+		return nil
+	case <-ctx.Done():
+		a.mu.Lock()
+		t.waiting--
+		a.mu.Unlock()
+		return context.Cause(ctx)
+	}
+}
+
+// leave gives the place of enter back.
+func (a *authenticator) leave(t *tries) {
+	<-t.places
+	a.mu.Lock()
+	t.waiting--
+	a.mu.Unlock()
+}
+
+func tooManyGuesses() error {
+	return withStatus(http.StatusTooManyRequests, &glovebox.Error{
+		Code: glovebox.CodeUnavailable, Field: "Authorization", Msg: "too many wrong tokens from this address", Hint: "wait a few seconds and check the token",
+	}, "Retry-After", "5")
+}
+
+// exhausted returns the tries of ip if none is left.
+func (a *authenticator) exhausted(ip string, now time.Time) *tries {
 	t := a.tries[ip]
 	if t == nil {
-		return false
+		return nil
 	}
 	t.left = min(maxTries, t.left+now.Sub(t.at).Seconds()/tryEvery.Seconds())
 	t.at = now
-	if t.left >= maxTries {
+	if t.left >= maxTries && t.waiting == 0 {
 		delete(a.tries, ip)
 	}
-	return t.left < 1
+	if t.left < 1 {
+		return t
+	}
+	return nil
 }
 
 func (a *authenticator) failed(ip string, now time.Time) {

@@ -154,6 +154,7 @@ func TestWrongTokens(t *testing.T) {
 	t.Parallel()
 	now := time.Now() // stands still: tries come back with time
 	e := newEnv(t, func(o *Options) { o.RequireTokens, o.Now = true, func() time.Time { return now } })
+	e.api.auth.pause = func() {}
 	good := e.token("alice", "read")
 	e.do("GET", "/jobs", "", "Authorization", good)
 	var last reply
@@ -189,6 +190,52 @@ func TestWrongTokens(t *testing.T) {
 		if r := e.do("GET", "/jobs", "", "Authorization", good); r.StatusCode != want {
 			t.Errorf("the token, deleted: %d", r.StatusCode)
 		}
+	}
+}
+
+// TestGuessesKeepNobodyOut: a token that was never used before is let in from
+// an address that guesses, as fast as it guesses, and its guesses stay slow.
+func TestGuessesKeepNobodyOut(t *testing.T) {
+	t.Parallel()
+	now := time.Now() // stands still: no tries come back
+	e := newEnv(t, func(o *Options) { o.RequireTokens, o.Now = true, func() time.Time { return now } })
+	paused, resume := make(chan struct{}, maxWaiting), make(chan struct{})
+	e.api.auth.pause = func() { paused <- struct{}{}; <-resume }
+	alice, bob := e.token("alice", "read"), e.token("bob", "read")
+	for range maxTries {
+		if r := e.do("GET", "/jobs", "", "Authorization", "Bearer gbx_wrong"); r.StatusCode != 401 {
+			t.Fatalf("a wrong token: %d", r.StatusCode)
+		}
+	}
+	guess := func(ctx context.Context) error {
+		_, err := e.api.auth.lookup(ctx, glovebox.HashToken("gbx_wrong"), "127.0.0.1")
+		return err
+	}
+	answers := make(chan error, maxWaiting)
+	for range maxGuesses - 1 {
+		go func() { answers <- guess(t.Context()) }()
+		<-paused
+	}
+	if r := e.do("GET", "/jobs", "", "Authorization", alice); r.StatusCode != 200 {
+		t.Errorf("a token beside guesses: %d", r.StatusCode)
+	}
+	go func() { answers <- guess(t.Context()) }()
+	<-paused
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := guess(gone); !errors.Is(err, context.Canceled) {
+		t.Errorf("a guess beyond the places, from who goes away: %v", err)
+	}
+	entered := make(chan int, 1)
+	go func() { entered <- e.do("GET", "/jobs", "", "Authorization", bob).StatusCode }()
+	close(resume)
+	for range maxGuesses {
+		if e, ok := errors.AsType[*httpError](<-answers); !ok || e.status != 429 {
+			t.Errorf("a guess: %v", e)
+		}
+	}
+	if got := <-entered; got != 200 {
+		t.Errorf("a token that waited for guesses: %d", got)
 	}
 }
 
