@@ -53,11 +53,15 @@ func (m *Manager) Renew(entropy []byte) {
 		return
 	}
 	for _, k := range all {
-		l := k.takeUnused(m.ctx)
+		l, taken := k.takeUnused(m.ctx)
 		if l == nil {
 			continue
 		}
 		m.wg.Go(func() {
+			if !taken {
+				m.kill(l)
+				return
+			}
 			defer k.give()
 			if k.language != "python" || m.renew(k.name, l, entropy) != nil {
 				m.kill(l)
@@ -79,23 +83,22 @@ func (k *kernel) unused() *live {
 
 // takeUnused takes the turn of a kernel that belongs to no job, and returns
 // its process; nil of others, whose turn is not taken. A silent cell that has
-// the turn is ours, and short.
-func (k *kernel) takeUnused(ctx context.Context) *live {
+// the turn is ours, and short: if it does not end, the turn is not taken.
+func (k *kernel) takeUnused(ctx context.Context) (l *live, taken bool) {
 	if k.unused() == nil {
-		return nil
+		return nil, false
 	}
 	ctx, cancel := context.WithTimeout(ctx, turnTimeout)
 	defer cancel()
 	select {
 	case k.turn <- struct{}{}:
 	case <-ctx.Done():
-		return nil
+		return k.unused(), false
 	}
-	l := k.unused()
-	if l == nil {
+	if l = k.unused(); l == nil {
 		k.give()
 	}
-	return l
+	return l, l != nil
 }
 
 // renew gives a Python kernel a new key and seeds. The caller has the turn.
