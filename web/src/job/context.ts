@@ -67,7 +67,15 @@ function useHistory(id: string) {
           for (const e of events) waiting.push(e);
           timer ??= setTimeout(flush, flushMs);
         },
-        onConnection: setConnection,
+        onConnection(c) {
+          // The end is known no sooner than the events before it: a job that had
+          // ended without them would be taken for one that goes on.
+          if (c === "ended" && timer !== undefined) {
+            clearTimeout(timer);
+            flush();
+          }
+          setConnection(c);
+        },
       },
       abort.signal,
     );

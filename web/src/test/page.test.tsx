@@ -251,6 +251,17 @@ describe("a job", () => {
     expect(sent.body === log).toBe(true);
   });
 
+  it("takes its end with the events before it, and asks for them once", async () => {
+    const log = event(4, "job.finished", { status: "complete" }) + "event: end\ndata: {}\n\n";
+    let loads = 0;
+    answers = (_, path): Answer =>
+      path.includes("/events") ? { text: log, headers: { "Content-Type": "text/event-stream" } } : { json: loads++ === 0 ? view({ status: "running", phase: "working", artifact: undefined, summary: "", verification: [] }) : view({ seq: 4 }) };
+    await open("#/jobs/j1?tab=usage");
+    await screen.findByText("Running");
+    expect(await screen.findByText("Delete")).toBeTruthy();
+    expect(asked.filter((a) => a.path.includes("/events")).length).toBe(1);
+  });
+
   it("says on a narrow page, whatever is shown, that the agent asks", async () => {
     const wide = window.matchMedia;
     window.matchMedia = ((query: string) => ({ ...wide(query), matches: query.includes("max-width"), addEventListener() {}, removeEventListener() {} })) as typeof matchMedia;
