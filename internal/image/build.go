@@ -29,7 +29,7 @@ type BuildOptions struct {
 // Only one build of an image runs at a time on a machine; others wait for it.
 // It needs the Debian package mmdebstrap and, for an ordinary user, uidmap
 // and entries in /etc/subuid and /etc/subgid. It takes about five minutes
-// and 9 GiB of temporary space, in TMPDIR or else in /var/tmp.
+// and 8 GiB of temporary space, in TMPDIR or else in /var/tmp.
 func (s Store) Build(ctx context.Context, o BuildOptions) (Image, error) {
 	if img, err := s.Current(); err == nil && !o.Force {
 		return img, nil
@@ -164,7 +164,7 @@ func bootstrapHint(output string) string {
 	case strings.Contains(output, "pip/_vendor"), strings.Contains(output, "No matching distribution"), strings.Contains(output, "npm error"), strings.Contains(output, "npm ERR"):
 		return "check that pip and npm on this host can install packages; the build uses their settings"
 	case strings.Contains(output, "No space left"):
-		return "about 9 GiB are needed in TMPDIR (/var/tmp if it is not set), and 3 GiB in the data directory"
+		return "about 8 GiB are needed in TMPDIR, or /var/tmp if it is not set, and the data directory"
 	case strings.Contains(output, "keyring"), strings.Contains(output, "NO_PUBKEY"):
 		return "run: sudo apt-get install -y debian-archive-keyring"
 	}
