@@ -164,6 +164,9 @@ func (h *header) give(p *place) bool {
 		n = cost(text)
 	}
 	if text == "" || n > left {
+		if p.older { // those before it get none either: there may be thousands
+			h.older = 0
+		}
 		return false
 	}
 	if p.older {
