@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -103,7 +104,27 @@ func (c *runCmd) submission(a *app) (glovebox.Submission, error) {
 	if fi, err := os.Stat(c.Out); err == nil && !fi.IsDir() {
 		return sub, glovebox.Invalid("out", "name a directory", "%s is a file", c.Out)
 	}
+	if err := c.tryPlace(); err != nil { // before a job has cost anything
+		return sub, glovebox.Invalid("out", "name a place that can be written", "%s", plain(err.Error()))
+	}
 	return sub, sub.Validate()
+}
+
+// place is where the project is to be delivered.
+func (c *runCmd) place() string { return filepath.Clean(cmp.Or(c.Out, "out")) }
+
+// tryPlace makes the directory that the project's will be in, and returns an
+// error if nothing can be written there.
+func (c *runCmd) tryPlace() error {
+	above := filepath.Dir(c.place())
+	if err := os.MkdirAll(above, 0o755); err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(above, ".glovebox-")
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Close(), os.Remove(f.Name()))
 }
 
 // connect returns a client of the server that was named, or of one that is
@@ -227,7 +248,7 @@ func listen(ctx context.Context, a *app, v *view, cl *client.Client, id string) 
 // deliver leaves the project in a directory and as a zip beside it. What is
 // there already is not touched.
 func (c *runCmd) deliver(ctx context.Context, a *app, cl *client.Client, j *glovebox.JobView) error {
-	wanted := filepath.Clean(cmp.Or(c.Out, "out"))
+	wanted := c.place()
 	if err := os.MkdirAll(filepath.Dir(wanted), 0o755); err != nil {
 		return fmt.Errorf("make the directory for the project: %w", err)
 	}

@@ -3,10 +3,12 @@ package gvisor
 import (
 	"bytes"
 	"context"
+	"debug/elf"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"time"
 
@@ -66,8 +68,21 @@ func probeBinary(path string) Finding {
 		exe, _ := os.Executable()
 		f.Verdict, f.Detail = Missing, fmt.Sprintf("its mode is %v: root's sandboxes run as nobody, who can't execute it", info.Mode().Perm())
 		f.Hint = "chmod o+x " + exe
+	case needsLoader(path):
+		f.Verdict, f.Detail = Missing, "it was built with cgo and loads the system's libraries, which its processes in a sandbox don't have"
+		f.Hint = "build it with: make   (or: CGO_ENABLED=0 go build ./cmd/glovebox)"
 	}
 	return f
+}
+
+// needsLoader reports whether a program is one that a dynamic loader starts.
+func needsLoader(path string) bool {
+	f, err := elf.Open(path)
+	if err != nil {
+		return false // what it is will show when it is run
+	}
+	defer f.Close()
+	return slices.ContainsFunc(f.Progs, func(p *elf.Prog) bool { return p.Type == elf.PT_INTERP })
 }
 
 // probeArg0 makes our binary try what the sentry does first.

@@ -149,6 +149,25 @@ func TestProbe(t *testing.T) {
 	}
 }
 
+// TestNeedsLoader tells a program that the system's libraries are loaded for
+// from one that has all it needs.
+func TestNeedsLoader(t *testing.T) {
+	t.Parallel()
+	if needsLoader("/proc/self/exe") { // tests are built without cgo, but for those of the race detector
+		t.Skip("the test itself was built with cgo")
+	}
+	shell, err := filepath.EvalSymlinks("/bin/sh")
+	if err != nil {
+		t.Skipf("there is no /bin/sh: %v", err)
+	}
+	if !needsLoader(shell) {
+		t.Errorf("%s is taken for a static program", shell)
+	}
+	if needsLoader("unit_test.go") || needsLoader("none") {
+		t.Error("what is no program needs no loader")
+	}
+}
+
 // procStatus reads /proc/PID/status.
 func procStatus(t *testing.T, pid int) map[string]string {
 	t.Helper()
