@@ -336,22 +336,28 @@ func TestBashKernel(t *testing.T) {
 	if s = sh("if; then"); s.res.Status != "error" || !strings.Contains(s.stderr, "syntax error") {
 		t.Errorf("syntax: %+v", s)
 	}
-	var once sync.Once
-	s = seen{}
-	var err error
-	s.res, err = c.Execute(t.Context(), guest.Cell{Language: "bash", Code: "for i in 1 2 3; do echo $i; sleep 30; done; echo no"}, func(o guest.CellOutput) {
-		gather(&s)(o)
-		once.Do(func() {
-			if err := c.InterruptKernel(t.Context(), "bash"); err != nil {
-				t.Error(err)
-			}
+	for name, code := range map[string]string{
+		"a loop": "for i in 1 2 3; do echo 1; sleep 600; done; echo no",
+		// As one that is interrupted between its fork and its exec.
+		"a command that misses the signal": "(trap '' INT; echo 1; sleep 0.1; trap - INT; exec sleep 600); echo no",
+	} {
+		var once sync.Once
+		s = seen{}
+		var err error
+		s.res, err = c.Execute(t.Context(), guest.Cell{Language: "bash", Code: code}, func(o guest.CellOutput) {
+			gather(&s)(o)
+			once.Do(func() {
+				if err := c.InterruptKernel(t.Context(), "bash"); err != nil {
+					t.Error(err)
+				}
+			})
 		})
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if s.res.Status != "interrupted" || s.stdout != "1\n" {
-		t.Errorf("interrupted: %+v", s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s.res.Status != "interrupted" || s.stdout != "1\n" {
+			t.Errorf("%s, interrupted: %+v", name, s)
+		}
 	}
 	if s = sh("echo $x"); s.stdout != "5\n" || s.stderr != "" {
 		t.Errorf("after an interrupt: %+v", s)

@@ -38,6 +38,9 @@ func (l *live) interrupt(ctx context.Context, run *Run) {
 	run.interrupted = true
 	run.mu.Unlock()
 	if l.signal() {
+		if l.spec.Name == "bash" {
+			go l.repeat(run, interruptAgain)
+		}
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, interruptWait)
@@ -54,6 +57,37 @@ func (l *live) interrupt(ctx context.Context, run *Run) {
 	if err == nil && p.send(frames...) == nil {
 		_ = p.conn.SetReadDeadline(time.Now().Add(interruptWait))
 		_, _, _ = p.recv() // the reply: it has arrived
+	}
+}
+
+// interruptAgain is when a cell of Bash that goes on is interrupted again. A
+// command that was just being started can miss the signal: between its fork
+// and its exec. Bash, which has heard it, then takes it for one that the
+// command has dealt with, and goes on.
+var interruptAgain = []time.Duration{250 * time.Millisecond, time.Second, 3 * time.Second}
+
+// repeat signals again after each of some times, as long as run goes on.
+func (l *live) repeat(run *Run, after []time.Duration) {
+	for _, d := range after {
+		t := time.NewTimer(d)
+		select {
+		case <-run.done:
+			t.Stop()
+			return
+		case <-l.dead:
+			t.Stop()
+			return
+		case <-t.C:
+		}
+		l.mu.Lock() // lest the next cell begin meanwhile
+		goesOn := l.run == run && !run.over()
+		if goesOn {
+			l.signal()
+		}
+		l.mu.Unlock()
+		if !goesOn {
+			return
+		}
 	}
 }
 
