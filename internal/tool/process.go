@@ -207,12 +207,17 @@ type capture struct {
 	mu      sync.Mutex
 	head    []byte
 	tail    []byte
-	end     int64  // the offset up to which all was received
-	dropped int64  // here
-	gaps    int64  // bytes that the guest has dropped, for which a line of its own came
-	window  []byte // the end of the output, to look for until in
-	line    []byte // the beginning of a line that is to be filtered
+	end     int64     // the offset up to which all was received
+	dropped int64     // here
+	gaps    int64     // bytes that the guest has dropped, for which a line of its own came
+	notes   []gapNote // those lines
+	window  []byte    // the end of the output, to look for until in
+	line    []byte    // the beginning of a line that is to be filtered
 }
+
+// gapNote is a line that the process did not write, by where it is in what was
+// kept or dropped here.
+type gapNote struct{ from, to int64 }
 
 // matchWindow is how far back a match of until may begin.
 const matchWindow = 16 << 10
@@ -255,6 +260,8 @@ func (c *capture) reach(o guest.Output) {
 	if o.Dropped > 0 {
 		c.end = o.Offset + o.Dropped
 		c.gaps += o.Dropped
+		taken := int64(len(c.head)+len(c.tail)) + c.dropped
+		c.notes = append(c.notes, gapNote{taken - int64(len(o.Data)), taken})
 	}
 	c.mu.Unlock()
 	select {
@@ -290,7 +297,12 @@ func (c *capture) received() int64 {
 func (c *capture) lost() int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.dropped + c.gaps
+	lost := c.dropped + c.gaps
+	from := int64(len(c.head)) // what was dropped here begins
+	for _, n := range c.notes {
+		lost -= max(0, min(n.to, from+c.dropped)-max(n.from, from))
+	}
+	return lost
 }
 
 func (c *capture) bytes() []byte {

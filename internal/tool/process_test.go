@@ -1,6 +1,7 @@
 package tool
 
 import (
+	"bytes"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -34,5 +35,31 @@ func TestSettleWaitsForWhatIsMissing(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// TestCaptureCountsWhatIsLost: kept and lost are what was written, whether the
+// lines that tell of gaps are kept or not.
+func TestCaptureCountsWhatIsLost(t *testing.T) {
+	t.Parallel()
+	out := newCapture(0, nil, nil)
+	var written int64
+	take := func(o guest.Output) {
+		o.Offset = written
+		out.write(o.Data, nil)
+		out.reach(o)
+		if o.Dropped == 0 {
+			o.Dropped = int64(len(o.Data))
+		}
+		written += o.Dropped
+		kept := int64(bytes.Count(out.bytes(), []byte("z")))
+		if lost := out.lost(); kept+lost != written {
+			t.Fatalf("of %d bytes %d are kept and %d lost", written, kept, lost)
+		}
+	}
+	for range 7 {
+		take(guest.Output{Data: bytes.Repeat([]byte("z"), 1<<20)})
+		take(guest.Output{Data: []byte("\n[a gap]\n"), Dropped: 12345})
+		take(guest.Output{Data: bytes.Repeat([]byte("z"), captureBound/5)})
 	}
 }
